@@ -1,0 +1,319 @@
+/* phasor.h - run PyTorch exported programs that compute with complex numbers, on NVIDIA GPUs, from C.
+ *
+ *     phasor_runtime *runtime;
+ *     phasor_program *program;
+ *     phasor_value inputs[2] = {{.kind = PHASOR_TENSOR, .tensor = &q}, {.kind = PHASOR_TENSOR, .tensor = &k}}, outputs[2];
+ *
+ *     phasor_open(&runtime, NULL);                                    the first GPU, cache in the user's cache directory
+ *     phasor_program_load(runtime, "rope.pt2", NULL, &program);       read, complex numbers rewritten as pairs
+ *     phasor_run(program, NULL, inputs, 2, outputs, 2, stream);       the first call with these sizes compiles
+ *     phasor_run(program, NULL, inputs, 2, outputs, 2, stream);       from here on it only launches
+ *     outputs[0].owned->deleter(outputs[0].owned);                    any time, on any thread, in any order
+ *     phasor_program_close(program);
+ *     phasor_close(runtime);
+ *
+ * Errors. Every function that can fail returns a phasor_status. When it is not PHASOR_OK, phasor_message() gives a
+ * sentence for this thread with the file, operator, node, source line and values; nothing was written to outputs or state.
+ *
+ * Threads. All functions may be called from any thread at any time, with three exceptions: phasor_close and
+ * phasor_program_close must be the last call on their object, and one phasor_state serves one call at a time.
+ *
+ * Tensors are borrowed DLPack DLTensors: any strides (in elements; NULL means row-major), byte_offset is honoured.
+ * DLPack 0.6 has no code for bool: Phasor uses PHASOR_DL_BOOL with 8 bits, and takes uint8 for a bool input too.
+ * Complex tensors have kDLComplex with 64 or 128 bits.
+ *
+ * A declaration that is not here is not part of the interface. */
+#ifndef PHASOR_H
+#define PHASOR_H
+
+#include <dlpack/dlpack.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define PHASOR_API __attribute__((visibility("default")))
+#else
+#define PHASOR_API
+#endif
+
+#define PHASOR_VERSION_MAJOR 0
+#define PHASOR_VERSION_MINOR 1
+#define PHASOR_VERSION_PATCH 0
+
+#define PHASOR_DL_BOOL 6 /* DLDataTypeCode of bool, as in DLPack 0.8 and newer */
+
+/* -- status ---------------------------------------------------------------------------------------------------- */
+
+/* The values are also the exit codes of the command phasor. */
+typedef enum phasor_status {
+    PHASOR_OK = 0,
+    PHASOR_ERROR_USAGE = 2,       /* a wrong argument or option, of a kind that no program or input can cause */
+    PHASOR_ERROR_REFUSED = 3,     /* the program has an operator or dtype that cannot be rewritten or run */
+    PHASOR_ERROR_FILE = 4,        /* a file is missing, unreadable, damaged or of another kind */
+    PHASOR_ERROR_INPUT = 5,       /* inputs that this program does not take: count, dtype, rank, size, range */
+    PHASOR_ERROR_COMPILE = 6,     /* NVRTC is missing or failed; the message has its log */
+    PHASOR_ERROR_DEVICE = 7,      /* no device, or the driver reported an error */
+    PHASOR_ERROR_MEMORY = 8,      /* out of host or device memory; a smaller call may succeed */
+    PHASOR_ERROR_INTERRUPTED = 9, /* the interrupt callback asked to stop */
+    PHASOR_NOT_READY = 10         /* a compile or load would be needed and is forbidden now */
+} phasor_status;
+
+/* A short name, "ok", "bad inputs". Never NULL. */
+PHASOR_API const char *phasor_status_name(phasor_status status);
+
+/* Why the last failing call of this thread failed. Valid until this thread's next call. Never NULL. */
+PHASOR_API const char *phasor_message(void);
+
+/* "0.1.0" */
+PHASOR_API const char *phasor_version(void);
+
+/* -- runtime --------------------------------------------------------------------------------------------------- */
+
+typedef struct phasor_runtime phasor_runtime; /* a device, the cache, the compiler */
+typedef struct phasor_program phasor_program; /* a loaded program and its specialisations */
+typedef struct phasor_state phasor_state;     /* the buffers that a program changes */
+
+typedef enum phasor_device_kind {
+    PHASOR_DEVICE_DEFAULT = 0, /* CUDA where there is a device, else the CPU */
+    PHASOR_DEVICE_CPU,         /* the evaluator: slow, needs nothing, runs every program */
+    PHASOR_DEVICE_CUDA,        /* the device with the given ordinal; fails without one */
+    PHASOR_DEVICE_NONE         /* compiles for `arch`, runs nothing: for prewarming and inspection */
+} phasor_device_kind;
+
+typedef enum phasor_rules { PHASOR_RULES_ALL = 0, PHASOR_RULES_EXECUTORCH } phasor_rules;
+typedef enum phasor_mode { PHASOR_MODE_DEFAULT = 0, PHASOR_MODE_EXACT, PHASOR_MODE_GENERIC, PHASOR_MODE_AUTO } phasor_mode;
+
+/* Told of every compile, after it: entry names of the unit, why it was needed, milliseconds. */
+typedef void phasor_compile_callback(void *context, const char *kernels, const char *reason, double milliseconds);
+typedef void phasor_log_callback(void *context, int level, const char *line);
+/* Asked between compiles; true stops the call with PHASOR_ERROR_INTERRUPTED. */
+typedef bool phasor_interrupt_callback(void *context);
+
+/* All zero means defaults. Strings are copied. */
+typedef struct phasor_options {
+    size_t size; /* sizeof(phasor_options): lets fields be added */
+    phasor_device_kind device;
+    int ordinal;           /* of the CUDA device */
+    const char *arch;      /* "sm_90"; NULL: the device's, or sm_90 without one */
+    const char *cache;     /* directory, or ":memory:"; NULL: PHASOR_CACHE_DIR, XDG, HOME */
+    bool trust_cache_dir;  /* accept a cache directory that others own or can write */
+    bool no_compile;       /* never compile: serve what the cache has, else PHASOR_NOT_READY. Also PHASOR_NO_COMPILE=1 */
+    bool no_fma;           /* products of complex numbers without fused multiply-add: eager CPU's bits, not eager CUDA's */
+    bool own_outputs;      /* outputs that would point into an input are copied instead */
+    phasor_rules rules;
+    phasor_mode mode;
+    int specialisations;      /* kept for a program, default 256 */
+    int background_threads;   /* default 1 */
+    int64_t cache_bytes;      /* cap of the cache, default 1 GiB */
+    int64_t table_bytes;      /* cap of device memory for tables that depend on sizes alone, default 1 GiB */
+    phasor_log_callback *log; /* NULL: stderr; the level is PHASOR_LOG's */
+    void *log_context;
+    phasor_compile_callback *compiled;
+    void *compiled_context;
+    phasor_interrupt_callback *interrupted;
+    void *interrupted_context;
+    /* The allocator for all host memory, for the whole process; set by the first phasor_open. NULL: malloc. */
+    void *(*resize)(void *context, void *block, size_t nbytes);
+    void (*free)(void *context, void *block);
+    void *allocator_context;
+} phasor_options;
+
+/* options may be NULL. The CUDA device's primary context is retained, or the caller's current context used when it is
+ * of the same device. */
+PHASOR_API phasor_status phasor_open(phasor_runtime **out, const phasor_options *options);
+
+/* Programs must be closed before; outputs may live on. NULL is fine. */
+PHASOR_API void phasor_close(phasor_runtime *runtime);
+
+/* Counters of this process, since phasor_open. */
+typedef struct phasor_counters {
+    size_t size;            /* sizeof(phasor_counters) */
+    uint64_t compiled;      /* kernels compiled */
+    uint64_t compile_units; /* NVRTC calls */
+    uint64_t cache_hits;    /* kernels found in the cache */
+    uint64_t cache_misses;
+    uint64_t foreign;       /* hits made by another NVRTC version */
+    uint64_t specialisations;
+    uint64_t launches;
+} phasor_counters;
+PHASOR_API phasor_status phasor_stats(phasor_runtime *runtime, phasor_counters *out);
+
+/* The device in use: "cpu", "cuda:0", "none". Valid as long as the runtime. */
+PHASOR_API const char *phasor_device_name(const phasor_runtime *runtime);
+/* "sm_90". Valid as long as the runtime. */
+PHASOR_API const char *phasor_arch_name(const phasor_runtime *runtime);
+
+/* -- values ---------------------------------------------------------------------------------------------------- */
+
+typedef enum phasor_kind {
+    PHASOR_NONE = 0, /* Python's None, and an input slot to be left out */
+    PHASOR_TENSOR,   /* .tensor: borrowed */
+    PHASOR_OWNED,    /* .owned: a tensor output of phasor_run; call its deleter once */
+    PHASOR_INT,
+    PHASOR_FLOAT,
+    PHASOR_BOOL,
+    PHASOR_STRING
+} phasor_kind;
+
+typedef struct phasor_value {
+    phasor_kind kind;
+    union {
+        DLTensor *tensor;
+        DLManagedTensor *owned;
+        int64_t integer;
+        double real;
+        bool boolean;
+        const char *string; /* outputs: valid as long as the program */
+    };
+} phasor_value;
+
+/* -- programs -------------------------------------------------------------------------------------------------- */
+
+/* Loads a .pt2 (torch 2.9 or newer) or a .phasor text file. model: which one of an archive with several; NULL for the
+ * only one. PHASOR_ERROR_FILE: not such a file. PHASOR_ERROR_REFUSED is not returned here: see phasor_program_refused. */
+PHASOR_API phasor_status phasor_program_load(phasor_runtime *runtime, const char *path, const char *model,
+                                             phasor_program **out);
+/* The same from memory (a .pt2); the bytes may be freed afterwards. name is used in messages. */
+PHASOR_API phasor_status phasor_program_load_memory(phasor_runtime *runtime, const void *bytes, size_t nbytes,
+                                                    const char *name, const char *model, phasor_program **out);
+PHASOR_API void phasor_program_close(phasor_program *program);
+
+typedef struct phasor_dim {
+    int64_t size;       /* -1 when it is dynamic */
+    const char *symbol; /* "s25", "2*s25"; NULL when it is static */
+    int64_t min, max;   /* inclusive range; equal to size when it is static */
+    int64_t example;    /* what the program was exported with */
+} phasor_dim;
+
+/* What an input or output is. Valid as long as the program. Sizes are logical: a complex tensor has no pair dim. */
+typedef struct phasor_spec {
+    const char *name;  /* the program's own: "q", "type_as_1" */
+    phasor_kind kind;  /* PHASOR_TENSOR for all tensors */
+    DLDataType dtype;  /* tensors */
+    int rank;          /* tensors */
+    const phasor_dim *dims;
+    const phasor_dim *integer;    /* an integer that is a size symbol: its range; else NULL */
+    const phasor_value *constant; /* the only value that this slot can have; else NULL */
+} phasor_spec;
+
+PHASOR_API int phasor_program_input_count(const phasor_program *program);
+PHASOR_API int phasor_program_output_count(const phasor_program *program);
+PHASOR_API phasor_status phasor_program_input(const phasor_program *program, int index, phasor_spec *out);
+PHASOR_API phasor_status phasor_program_output(const phasor_program *program, int index, phasor_spec *out);
+
+/* One place that keeps the program from being rewritten or run. */
+typedef struct phasor_refusal {
+    const char *node;   /* "add_3" */
+    const char *target; /* "aten.add.Tensor"; "input" or "output" for those */
+    const char *reason;
+    const char *line;   /* the source line it came from; NULL when the file has none */
+    bool unknown;       /* the operator or dtype is unknown: the CPU device cannot run the program either */
+} phasor_refusal;
+
+/* 0 when the program was rewritten. Otherwise all refusals, in the program's order; the program is as it was and runs
+ * on the CPU device unless one of them is unknown. Strings are valid as long as the program. */
+PHASOR_API int phasor_program_refused_count(const phasor_program *program);
+PHASOR_API phasor_status phasor_program_refused(const phasor_program *program, int index, phasor_refusal *out);
+
+/* Sizes by name. NAME is an input and an axis ("q.1"), an input that is an integer ("start"), or a symbol of the file. */
+typedef struct phasor_binding {
+    const char *name;
+    int64_t size;
+} phasor_binding;
+
+/* The shapes of all tensor inputs for these sizes; example sizes fill what stays unbound. dims: rank numbers for each
+ * tensor input, one after the other, and one number for each integer input. PHASOR_ERROR_INPUT: an unknown name, two
+ * values for one symbol (both names are in the message), a size out of range. */
+PHASOR_API phasor_status phasor_program_sizes(const phasor_program *program, const phasor_binding *bindings, int count,
+                                              int64_t *dims, int capacity);
+
+/* Plans and compiles for inputs of these shapes without running; data pointers may be NULL (taken as aligned to 16
+ * bytes), inputs of kind PHASOR_NONE are not allowed for tensors. */
+PHASOR_API phasor_status phasor_program_prepare(phasor_program *program, const phasor_value *inputs, int count);
+
+/* The text of a stage: "loaded", "real", "plan", "cuda", "ptx". inputs: shapes for the last three, as in prepare; may be
+ * NULL for the first two. json: only "plan". Free the text with phasor_free. */
+PHASOR_API phasor_status phasor_program_show(phasor_program *program, const char *stage, bool json,
+                                             const phasor_value *inputs, int count, char **text);
+/* Writes stage "loaded" or "real" as a .phasor file with its weights beside it (NAME.safetensors). */
+PHASOR_API phasor_status phasor_program_write(phasor_program *program, const char *stage, const char *path);
+PHASOR_API void phasor_free(void *text);
+
+/* -- running --------------------------------------------------------------------------------------------------- */
+
+/* A set of the buffers that the program changes, as the file has them. Needed only for more than one: without a state
+ * (NULL) a call uses the program's own. */
+PHASOR_API phasor_status phasor_state_new(phasor_program *program, phasor_state **out);
+PHASOR_API void phasor_state_free(phasor_state *state);
+/* Puts the buffers back to the values in the file. */
+PHASOR_API phasor_status phasor_state_reset(phasor_program *program, phasor_state *state);
+/* Waits for the work of this state and reports an index that was out of range in it (PHASOR_ERROR_INPUT), once. The next
+ * run on the state reports it too. */
+PHASOR_API phasor_status phasor_state_check(phasor_program *program, phasor_state *state);
+
+/* Runs the program on a CUstream (NULL: the default stream; ignored on the CPU device, which is done on return).
+ *
+ * inputs: all slots of the program in order. Device tensors are read in place, host tensors are copied on the stream.
+ * A mutated input is written where it is.
+ *
+ * outputs: each tensor slot gets kind PHASOR_OWNED and its own DLManagedTensor, with the strides eager PyTorch would give.
+ * Slots that are one tensor or views of one share its memory, which is freed with the last of them: any order, any
+ * thread, also after program, runtime and stream are closed. A slot that is an input or a view of one points into the
+ * caller's memory (see own_outputs). Slots that view weights are read-only; slots that view state change with the next
+ * run. Freeing an output is ordered after the work of `stream` issued before the deleter is called. */
+PHASOR_API phasor_status phasor_run(phasor_program *program, phasor_state *state, const phasor_value *inputs,
+                                    int input_count, phasor_value *outputs, int output_count, void *stream);
+
+/* The same into the caller's buffers: outputs of kind PHASOR_TENSOR with right shape and dtype and any strides that do not
+ * overlap themselves; slots that are no tensors are filled in. Each gets its own copy. Once warm it allocates nothing and
+ * does not synchronise; while the stream is capturing it compiles and loads nothing and returns PHASOR_NOT_READY
+ * instead. An output may be exactly an input's memory where each element is read only by its writer; any other overlap
+ * is PHASOR_ERROR_INPUT. */
+PHASOR_API phasor_status phasor_run_into(phasor_program *program, phasor_state *state, const phasor_value *inputs,
+                                         int input_count, phasor_value *outputs, int output_count, void *stream);
+
+/* What the latest call of this thread on the program did. */
+typedef struct phasor_run_info {
+    size_t size;       /* sizeof(phasor_run_info) */
+    int kernels;       /* launches of a warm call */
+    int setup_kernels; /* launches once for these sizes */
+    const char *mode;  /* "exact", "generic"; "cpu" on the CPU device */
+} phasor_run_info;
+PHASOR_API phasor_status phasor_program_info(const phasor_program *program, phasor_run_info *out);
+
+/* -- the cache ------------------------------------------------------------------------------------------------- */
+
+/* Where the runtime's cache is; ":memory:" when nothing is kept. */
+PHASOR_API const char *phasor_cache_path(const phasor_runtime *runtime);
+/* "stats", "list": a table for people, or a JSON document. Free with phasor_free. PHASOR_ERROR_FILE: unusable store. */
+PHASOR_API phasor_status phasor_cache_show(phasor_runtime *runtime, const char *what, bool json, char **text);
+PHASOR_API phasor_status phasor_cache_clear(phasor_runtime *runtime);
+
+/* Versions, libraries found and where, devices, cache health, and what to do about what is missing. */
+PHASOR_API phasor_status phasor_doctor(const phasor_options *options, bool json, char **text);
+
+/* -- tensor files ---------------------------------------------------------------------------------------------- */
+
+/* A .safetensors file. Complex tensors: dtype C64, or a real view with a last dim of 2 that __metadata__ names
+ * ("output_0": "torch.complex64"). Values that are no tensors stand in __metadata__ as Python writes them. */
+typedef struct phasor_tensors phasor_tensors;
+
+PHASOR_API phasor_status phasor_tensors_read(const char *path, phasor_tensors **out);
+PHASOR_API void phasor_tensors_close(phasor_tensors *tensors);
+PHASOR_API int phasor_tensors_count(const phasor_tensors *tensors);
+PHASOR_API const char *phasor_tensors_name(const phasor_tensors *tensors, int index);
+/* Borrowed host tensor or other value; false when there is none of that name. */
+PHASOR_API bool phasor_tensors_find(const phasor_tensors *tensors, const char *name, phasor_value *out);
+/* Host tensors of any strides and other values. */
+PHASOR_API phasor_status phasor_tensors_write(const char *path, const char *const *names, const phasor_value *values,
+                                              int count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,96 @@
+/* text.c - see text.h. */
+#include "base/text.h"
+
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void text_add_bytes(struct text *text, const void *bytes, size_t nbytes)
+{
+    if (text->failed)
+        return;
+    if (!array_room((void **)&text->at, &text->capacity, text->length + nbytes + 1, 1)) {
+        text->failed = true;
+        return;
+    }
+    if (nbytes)
+        memcpy(text->at + text->length, bytes, nbytes);
+    text->length += nbytes;
+    text->at[text->length] = '\0';
+}
+
+void text_add(struct text *text, const char *string)
+{
+    text_add_bytes(text, string, strlen(string));
+}
+
+void text_format(struct text *text, const char *format, ...)
+{
+    char small[256];
+    va_list arguments;
+    va_start(arguments, format);
+    const int needed = vsnprintf(small, sizeof small, format, arguments);
+    va_end(arguments);
+    if (needed < 0) {
+        text->failed = true;
+        return;
+    }
+    if ((size_t)needed < sizeof small) {
+        text_add_bytes(text, small, (size_t)needed);
+        return;
+    }
+    if (text->failed || !array_room((void **)&text->at, &text->capacity, text->length + (size_t)needed + 1, 1)) {
+        text->failed = true;
+        return;
+    }
+    va_start(arguments, format);
+    vsnprintf(text->at + text->length, (size_t)needed + 1, format, arguments);
+    va_end(arguments);
+    text->length += (size_t)needed;
+}
+
+/* The length of the valid UTF-8 sequence at s, 0 when there is none. */
+static int utf8_length(const unsigned char *s)
+{
+    const int length = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+    for (int i = 1; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    return length;
+}
+
+void text_add_json_string(struct text *text, const char *string)
+{
+    text_add(text, "\"");
+    for (const unsigned char *s = (const unsigned char *)string; *s;) {
+        const int length = utf8_length(s);
+        if (length == 0)
+            text_add(text, "\\ufffd");
+        else if (*s == '"' || *s == '\\')
+            text_format(text, "\\%c", *s);
+        else if (*s < 0x20)
+            text_format(text, "\\u%04x", *s);
+        else
+            text_add_bytes(text, s, (size_t)length);
+        s += length ? length : 1;
+    }
+    text_add(text, "\"");
+}
+
+const char *text_get(const struct text *text)
+{
+    return text->at ? text->at : "";
+}
+
+phasor_status text_status(const struct text *text)
+{
+    return text->failed ? fail_memory() : PHASOR_OK;
+}
+
+void text_free(struct text *text)
+{
+    memory_free(text->at);
+    *text = (struct text){0};
+}
