@@ -1,0 +1,387 @@
+/* store.c - opens a database so that many processes can share it, and runs its statements.
+ *
+ *     an empty file          ->  tables of schema.sql
+ *     a file of this schema  ->  as it is
+ *     anything else          ->  refused with `broken`
+ *
+ * The order of opening matters: the busy timeout stands before everything that can wait, auto_vacuum before the first table,
+ * and the schema is looked at again inside the write transaction that makes it. */
+#include "cache/store.h"
+
+#include "base/embedded.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { APPLICATION = 1346917202, SCHEMA = 1, PREPARE_TRIES = 3 }; /* as in schema.sql */
+
+extern const struct embedded_file embedded_schema[];
+
+/* The newest kernel first: its rowid is the last part of the index, so nothing is sorted. */
+static const char *const statement_text[STATEMENTS] = {
+    [FIND_KERNEL] = "SELECT u.id, u.checksum, u.cubin, u.toolchain, k.name, k.seal FROM kernel k JOIN unit u ON u.id = k.unit"
+                    " WHERE k.key = ?1 AND k.arch = ?2 AND k.canonical = ?3 AND (?4 IS NULL OR u.toolchain = ?4)"
+                    " ORDER BY k.id DESC LIMIT 1",
+    [FIND_PLAN] = "SELECT id, checksum, content FROM plan WHERE key = ?1 AND canonical = ?2 ORDER BY id DESC LIMIT 1",
+    [FIND_NOTE] = "SELECT value FROM note WHERE name = ?1",
+    [ADD_UNIT] = "INSERT INTO unit (arch, toolchain, options, created, compile_ms, registers, spill_bytes, shared_bytes,"
+                 " checksum, cubin, source) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    [ADD_KERNEL] = "INSERT INTO kernel (key, arch, unit, name, seal, canonical) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    [ADD_PLAN] = "INSERT INTO plan (key, created, checksum, canonical, content) VALUES (?1, ?2, ?3, ?4, ?5)",
+    [DELETE_KERNEL] = "DELETE FROM kernel WHERE key = ?1 AND arch = ?2 AND canonical = ?3"
+                      " AND (SELECT toolchain FROM unit WHERE id = kernel.unit) = ?4",
+    [DELETE_UNIT] = "DELETE FROM unit WHERE id = ?1",
+    [DELETE_PLAN] = "DELETE FROM plan WHERE id = ?1",
+    [DELETE_SAME_PLAN] = "DELETE FROM plan WHERE key = ?1 AND canonical = ?2",
+    [SET_LAST_USE] = "UPDATE last_use SET time = ?1 WHERE kind = ?2 AND id = ?3",
+    [ADD_COUNTER] = "INSERT INTO counter VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+    [SET_NOTE] = "INSERT OR REPLACE INTO note VALUES (?1, ?2)",
+};
+
+/* -- statements ------------------------------------------------------------------------------------------------ */
+
+void store_hash_write(struct hash hash, unsigned char bytes[16])
+{
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = (unsigned char)(hash.high >> (56 - 8 * i));
+        bytes[8 + i] = (unsigned char)(hash.low >> (56 - 8 * i));
+    }
+}
+
+bool store_hash_is(sqlite3_stmt *row, int column, struct hash hash)
+{
+    unsigned char bytes[16];
+    store_hash_write(hash, bytes);
+    const void *stored = sqlite3_column_blob(row, column);
+    return stored && sqlite3_column_bytes(row, column) == 16 && memcmp(stored, bytes, 16) == 0;
+}
+
+static int statement_bind_hash(sqlite3_stmt *statement, int index, struct hash hash)
+{
+    unsigned char bytes[16];
+    store_hash_write(hash, bytes);
+    return sqlite3_bind_blob(statement, index, bytes, 16, SQLITE_TRANSIENT);
+}
+
+/* A blob of no bytes is not NULL. */
+static int statement_bind_blob(sqlite3_stmt *statement, int index, const void *bytes, size_t nbytes)
+{
+    return sqlite3_bind_blob64(statement, index, nbytes ? bytes : "", nbytes, SQLITE_STATIC);
+}
+
+static int statement_bind_number(sqlite3_stmt *statement, int index, int number)
+{
+    return number < 0 ? sqlite3_bind_null(statement, index) : sqlite3_bind_int(statement, index, number);
+}
+
+static int statement_bind(sqlite3_stmt *statement, const char *format, va_list arguments)
+{
+    int rc = SQLITE_OK;
+    for (int i = 1; *format && rc == SQLITE_OK; i++, format++) {
+        if (*format == 'h') {
+            rc = statement_bind_hash(statement, i, va_arg(arguments, struct hash));
+        } else if (*format == 'b') {
+            const void *bytes = va_arg(arguments, const void *);
+            rc = statement_bind_blob(statement, i, bytes, va_arg(arguments, size_t));
+        } else if (*format == 't') {
+            rc = sqlite3_bind_text(statement, i, va_arg(arguments, const char *), -1, SQLITE_STATIC);
+        } else if (*format == 'i') {
+            rc = sqlite3_bind_int64(statement, i, va_arg(arguments, int64_t));
+        } else if (*format == 'd') {
+            rc = sqlite3_bind_double(statement, i, va_arg(arguments, double));
+        } else {
+            rc = statement_bind_number(statement, i, va_arg(arguments, int));
+        }
+    }
+    return rc;
+}
+
+static int statement_get(struct store *store, enum statement which, sqlite3_stmt **out)
+{
+    int rc = SQLITE_OK;
+    if (!store->db)
+        return SQLITE_MISUSE;
+    if (!store->statements[which])
+        rc = sqlite3_prepare_v3(store->db, statement_text[which], -1, SQLITE_PREPARE_PERSISTENT, &store->statements[which],
+                                NULL);
+    *out = store->statements[which];
+    return rc;
+}
+
+static int statement_step(struct store *store, enum statement which, sqlite3_stmt **out, const char *format,
+                          va_list arguments)
+{
+    sqlite3_stmt *statement = NULL;
+    int rc = statement_get(store, which, &statement);
+    if (rc == SQLITE_OK)
+        rc = statement_bind(statement, format, arguments);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(statement);
+    if (rc == SQLITE_ROW)
+        *out = statement;
+    else if (statement)
+        sqlite3_reset(statement);
+    return rc;
+}
+
+int store_find(struct store *store, enum statement which, sqlite3_stmt **out, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    *out = NULL;
+    const int rc = statement_step(store, which, out, format, arguments);
+    va_end(arguments);
+    return rc;
+}
+
+int store_run(struct store *store, enum statement which, const char *format, ...)
+{
+    sqlite3_stmt *row = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    const int rc = statement_step(store, which, &row, format, arguments);
+    va_end(arguments);
+    if (row)
+        sqlite3_reset(row);
+    return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : rc;
+}
+
+int store_execute(struct store *store, const char *sql)
+{
+    return store->db ? sqlite3_exec(store->db, sql, NULL, NULL, NULL) : SQLITE_MISUSE;
+}
+
+int store_number(struct store *store, const char *sql, int64_t *out)
+{
+    sqlite3_stmt *statement = NULL;
+    *out = 0;
+    if (!store->db)
+        return SQLITE_MISUSE;
+    int rc = sqlite3_prepare_v2(store->db, sql, -1, &statement, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(statement);
+    if (rc == SQLITE_ROW)
+        *out = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int store_bytes(struct store *store, int64_t *out)
+{
+    int64_t pages = 0, unused = 0, size = 0;
+    int rc = store_number(store, "PRAGMA page_count", &pages);
+    if (rc == SQLITE_OK)
+        rc = store_number(store, "PRAGMA freelist_count", &unused);
+    if (rc == SQLITE_OK)
+        rc = store_number(store, "PRAGMA page_size", &size);
+    *out = (pages - unused) * size;
+    return rc;
+}
+
+/* -- opening --------------------------------------------------------------------------------------------------- */
+
+static phasor_status store_refuse(struct store *store, int rc, const char *path)
+{
+    const int kind = rc & 0xff;
+    if (kind == SQLITE_NOMEM)
+        return fail_memory();
+    store->broken = kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || kind == SQLITE_FORMAT || kind == SQLITE_ERROR;
+    return fail(PHASOR_ERROR_FILE, "%s: %s", path, store->db ? sqlite3_errmsg(store->db) : sqlite3_errstr(rc));
+}
+
+static phasor_status store_refuse_kind(struct store *store, const char *path, int64_t application, int64_t schema)
+{
+    store->broken = true;
+    if (application != APPLICATION)
+        return fail(PHASOR_ERROR_FILE, "%s is not a cache of Phasor", path);
+    return fail(PHASOR_ERROR_FILE, "%s has schema %lld, this version knows %d", path, (long long)schema, SCHEMA);
+}
+
+/* Settings of a connection; none of them touches the file. A database is not trusted to bring code of its own. */
+static int store_configure(struct store *store)
+{
+    sqlite3_extended_result_codes(store->db, 1);
+    sqlite3_busy_timeout(store->db, BUSY_WAIT_MS);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    return SQLITE_OK;
+}
+
+static int store_connect(struct store *store, const char *name, int flags)
+{
+    *store = (struct store){.writable = (flags & SQLITE_OPEN_READWRITE) != 0};
+    const int rc = sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
+    return rc == SQLITE_OK ? store_configure(store) : rc;
+}
+
+static int store_identify(struct store *store, int64_t *application, int64_t *schema, int64_t *tables)
+{
+    int rc = store_number(store, "PRAGMA application_id", application);
+    if (rc == SQLITE_OK)
+        rc = store_number(store, "PRAGMA user_version", schema);
+    *tables = 1;
+    if (rc == SQLITE_OK && *application == 0 && *schema == 0)
+        rc = store_number(store, "SELECT count(*) FROM sqlite_master", tables);
+    return rc;
+}
+
+static int store_create(struct store *store)
+{
+    int64_t application, schema, tables;
+    int rc = store_execute(store, "BEGIN IMMEDIATE");
+    if (rc == SQLITE_OK)
+        rc = store_identify(store, &application, &schema, &tables);
+    if (rc == SQLITE_OK && tables == 0)
+        rc = store_execute(store, embedded_schema[0].text);
+    if (rc == SQLITE_OK)
+        rc = store_execute(store, "COMMIT");
+    if (rc != SQLITE_OK && store->db && !sqlite3_get_autocommit(store->db))
+        store_execute(store, "ROLLBACK");
+    return rc;
+}
+
+static bool store_is_wal(struct store *store)
+{
+    sqlite3_stmt *statement = NULL;
+    bool wal = false;
+    if (sqlite3_prepare_v2(store->db, "PRAGMA journal_mode", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        wal = sqlite3_stricmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0;
+    sqlite3_finalize(statement);
+    return wal;
+}
+
+/* Failing to change the mode is no trouble where the old one is safe too. */
+static int store_set_journal(struct store *store, bool wal)
+{
+    if (store_is_wal(store) != wal)
+        store_execute(store, wal ? "PRAGMA journal_mode=WAL" : "PRAGMA journal_mode=DELETE");
+    const bool is_wal = store_is_wal(store);
+    if (is_wal && !wal)
+        return SQLITE_PROTOCOL;
+    return store_execute(store, is_wal ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL");
+}
+
+static phasor_status store_setup(struct store *store, const char *path, bool wal)
+{
+    int64_t application, schema, tables;
+    int rc = store_identify(store, &application, &schema, &tables);
+    if (rc == SQLITE_OK && tables == 0) {
+        rc = store_execute(store, "PRAGMA auto_vacuum=INCREMENTAL");
+        if (rc == SQLITE_OK)
+            rc = store_create(store);
+        if (rc == SQLITE_OK)
+            rc = store_identify(store, &application, &schema, &tables);
+    }
+    if (rc != SQLITE_OK)
+        return store_refuse(store, rc, path);
+    if (application != APPLICATION || schema != SCHEMA)
+        return store_refuse_kind(store, path, application, schema);
+    rc = store_set_journal(store, wal);
+    return rc == SQLITE_OK ? PHASOR_OK : store_refuse(store, rc, path);
+}
+
+static phasor_status store_close_failed(struct store *store, phasor_status status)
+{
+    const struct store kept = *store;
+    store_close(store, false);
+    store->broken = kept.broken;
+    store->device = kept.device;
+    store->inode = kept.inode;
+    return status;
+}
+
+static void store_remember_file(struct store *store, const char *path)
+{
+    struct stat entry;
+    if (stat(path, &entry) == 0) {
+        store->device = entry.st_dev;
+        store->inode = entry.st_ino;
+    }
+}
+
+phasor_status store_open_memory(struct store *store)
+{
+    const int rc = store_connect(store, ":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    phasor_status status = rc == SQLITE_OK ? store_setup(store, ":memory:", false) : store_refuse(store, rc, ":memory:");
+    return status == PHASOR_OK ? status : store_close_failed(store, status);
+}
+
+phasor_status store_open_file(struct store *store, const char *path, bool wal)
+{
+    int rc = store_connect(store, path, SQLITE_OPEN_READWRITE);
+    phasor_status status = PHASOR_OK;
+    store_remember_file(store, path);
+    if (rc != SQLITE_OK)
+        status = store_refuse(store, rc, path);
+    else if (sqlite3_db_readonly(store->db, "main") == 1)
+        status = fail(PHASOR_ERROR_FILE, "%s cannot be written", path);
+    else
+        status = store_setup(store, path, wal);
+    return status == PHASOR_OK ? status : store_close_failed(store, status);
+}
+
+/* -- read only ------------------------------------------------------------------------------------------------- */
+
+/* file:/a%20b?mode=ro: only letters, digits and a few marks stand for themselves in the name. */
+static phasor_status uri_write(struct text *uri, const char *path, const char *query)
+{
+    text_add(uri, "file:");
+    for (const unsigned char *c = (const unsigned char *)path; *c; c++) {
+        const bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+                           strchr("/._-", *c) != NULL;
+        text_format(uri, plain ? "%c" : "%%%02X", *c);
+    }
+    text_add(uri, query);
+    return text_status(uri);
+}
+
+phasor_status store_open_read_only(struct store *store, const char *path, bool frozen)
+{
+    int64_t application = 0, schema = 0, tables;
+    struct text uri = {0};
+    *store = (struct store){0};
+    phasor_status status = uri_write(&uri, path, frozen ? "?immutable=1" : "?mode=ro");
+    if (status == PHASOR_OK) {
+        int rc = store_connect(store, uri.at, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+        if (rc == SQLITE_OK)
+            rc = store_identify(store, &application, &schema, &tables);
+        if (rc != SQLITE_OK)
+            status = store_refuse(store, rc, path);
+        else if (application != APPLICATION || schema != SCHEMA)
+            status = store_refuse_kind(store, path, application, schema);
+    }
+    text_free(&uri);
+    return status == PHASOR_OK ? status : store_close_failed(store, status);
+}
+
+/* -- closing --------------------------------------------------------------------------------------------------- */
+
+void store_close(struct store *store, bool tidy)
+{
+    if (store->db && !tidy)
+        sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    for (int i = 0; i < STATEMENTS; i++)
+        sqlite3_finalize(store->statements[i]);
+    sqlite3_close(store->db);
+    *store = (struct store){0};
+}
+
+static pthread_mutex_t abandoned_lock = PTHREAD_MUTEX_INITIALIZER;
+static ARRAY(struct store) abandoned; /* kept so that a leak check can tell them from leaks */
+
+void store_abandon(struct store *store)
+{
+    if (store->db) {
+        pthread_mutex_lock(&abandoned_lock);
+        array_push(&abandoned, *store);
+        pthread_mutex_unlock(&abandoned_lock);
+    }
+    *store = (struct store){0};
+}

@@ -1,0 +1,602 @@
+/* size.c - see size.h. Sums and products are kept sorted by the index of their terms, so that the normal form is unique
+ * within a pool. A product of two sums is multiplied out; sizes are small enough for that. */
+#include "graph/size.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { TERMS_MAX = 64, TABLE_FIRST = 256 };
+
+/* A sum being built: literal + terms. */
+struct sum {
+    int64_t literal;
+    int count;
+    struct size_term terms[TERMS_MAX];
+};
+
+static dim size_fail(struct sizes *sizes, phasor_status status, const char *what)
+{
+    if (sizes->status == PHASOR_OK)
+        sizes->status = status == PHASOR_ERROR_MEMORY ? fail_memory() : fail(status, "a size %s", what);
+    return 0;
+}
+
+static dim size_overflow(struct sizes *sizes)
+{
+    return size_fail(sizes, PHASOR_ERROR_INPUT, "does not fit in 64 bits");
+}
+
+/* -- interning ------------------------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    return (hash ^ value) * 0x9E3779B97F4A7C15u + (hash >> 29);
+}
+
+static uint64_t node_hash(const struct size_node *n)
+{
+    uint64_t hash = mix(n->kind, (uint64_t)n->literal);
+    hash = mix(hash, (uint64_t)n->symbol);
+    for (int i = 0; i < n->count; i++)
+        hash = n->kind == SIZE_SUM ? mix(mix(hash, (uint64_t)n->terms[i].factor), n->terms[i].term)
+                                   : mix(hash, n->operands[i]);
+    return hash ^ (hash >> 31);
+}
+
+static bool node_equal(const struct size_node *a, const struct size_node *b)
+{
+    if (a->kind != b->kind || a->literal != b->literal || a->symbol != b->symbol || a->count != b->count)
+        return false;
+    for (int i = 0; i < a->count; i++)
+        if (a->kind == SIZE_SUM ? a->terms[i].factor != b->terms[i].factor || a->terms[i].term != b->terms[i].term
+                                : a->operands[i] != b->operands[i])
+            return false;
+    return true;
+}
+
+static bool table_grow(struct sizes *sizes)
+{
+    const size_t size = sizes->table_size ? sizes->table_size * 2 : TABLE_FIRST;
+    uint32_t *table = memory_new(size * sizeof *table);
+    if (!table)
+        return false;
+    for (uint32_t i = 0; i < sizes->nodes.count; i++) {
+        size_t slot = node_hash(&sizes->nodes.at[i]) & (size - 1);
+        while (table[slot])
+            slot = (slot + 1) & (size - 1);
+        table[slot] = i + 1;
+    }
+    memory_free(sizes->table);
+    sizes->table = table;
+    sizes->table_size = size;
+    return true;
+}
+
+/* Keeps the node, or finds the one that is there. Its operands are copied to the arena. */
+static dim node_intern(struct sizes *sizes, struct size_node node)
+{
+    if (sizes->nodes.count * 2 >= sizes->table_size && !table_grow(sizes))
+        return size_fail(sizes, PHASOR_ERROR_MEMORY, NULL);
+    size_t slot = node_hash(&node) & (sizes->table_size - 1);
+    for (; sizes->table[slot]; slot = (slot + 1) & (sizes->table_size - 1))
+        if (node_equal(&sizes->nodes.at[sizes->table[slot] - 1], &node))
+            return sizes->table[slot] - 1;
+
+    if (node.count && node.kind == SIZE_SUM)
+        node.terms = arena_copy(sizes->arena, node.terms, (size_t)node.count * sizeof *node.terms);
+    else if (node.count)
+        node.operands = arena_copy(sizes->arena, node.operands, (size_t)node.count * sizeof *node.operands);
+    if (node.count && !node.terms && !node.operands)
+        return size_fail(sizes, PHASOR_ERROR_MEMORY, NULL);
+    if (!array_push(&sizes->nodes, node))
+        return size_fail(sizes, PHASOR_ERROR_MEMORY, NULL);
+    sizes->table[slot] = (uint32_t)sizes->nodes.count;
+    return (dim)sizes->nodes.count - 1;
+}
+
+phasor_status sizes_init(struct sizes *sizes, struct arena *arena)
+{
+    *sizes = (struct sizes){.arena = arena};
+    size_literal(sizes, 0);
+    size_literal(sizes, 1);
+    return sizes->status;
+}
+
+void sizes_free(struct sizes *sizes)
+{
+    array_free(&sizes->nodes);
+    array_free(&sizes->symbols);
+    memory_free(sizes->table);
+    *sizes = (struct sizes){0};
+}
+
+phasor_status sizes_status(const struct sizes *sizes)
+{
+    return sizes->status;
+}
+
+dim size_literal(struct sizes *sizes, int64_t value)
+{
+    return node_intern(sizes, (struct size_node){.kind = SIZE_LITERAL, .literal = value, .value = value, .low = value, .high = value});
+}
+
+dim size_find_symbol(const struct sizes *sizes, const char *name, bool *found)
+{
+    for (size_t i = 0; i < sizes->symbols.count; i++)
+        if (strcmp(sizes->symbols.at[i].name, name) == 0) {
+            *found = true;
+            return sizes->symbols.at[i].size;
+        }
+    *found = false;
+    return 0;
+}
+
+dim size_symbol(struct sizes *sizes, const char *name, int64_t low, int64_t high, int64_t value)
+{
+    bool found;
+    dim size = size_find_symbol(sizes, name, &found);
+    if (!found) {
+        char *copy = arena_string(sizes->arena, name);
+        const int index = (int)sizes->symbols.count;
+        if (!copy || !array_push(&sizes->symbols, (struct size_symbol){copy, low, high, value, 0}))
+            return size_fail(sizes, PHASOR_ERROR_MEMORY, NULL);
+        size = node_intern(sizes, (struct size_node){.kind = SIZE_SYMBOL, .symbol = index});
+        sizes->symbols.at[index].size = size;
+    }
+    struct size_symbol *symbol = &sizes->symbols.at[sizes->nodes.at[size].symbol];
+    symbol->low = low > symbol->low ? low : symbol->low;
+    symbol->high = high < symbol->high ? high : symbol->high;
+    symbol->value = value;
+    struct size_node *node = &sizes->nodes.at[size];
+    node->low = symbol->low;
+    node->high = symbol->high;
+    node->value = value;
+    return size;
+}
+
+/* -- bounds ---------------------------------------------------------------------------------------------------- */
+
+static int64_t saturate(__int128 value)
+{
+    return value > INT64_MAX ? INT64_MAX : value < INT64_MIN ? INT64_MIN : (int64_t)value;
+}
+
+static bool unbounded(int64_t bound)
+{
+    return bound == INT64_MAX || bound == INT64_MIN;
+}
+
+static int64_t bound_mul(int64_t a, int64_t b)
+{
+    if (a == 0 || b == 0)
+        return 0;
+    if (unbounded(a) || unbounded(b))
+        return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
+    return saturate((__int128)a * b);
+}
+
+static int64_t bound_add(int64_t a, int64_t b)
+{
+    return unbounded(a) ? a : unbounded(b) ? b : saturate((__int128)a + b);
+}
+
+static void interval_mul(int64_t *low, int64_t *high, int64_t other_low, int64_t other_high)
+{
+    const int64_t corners[4] = {bound_mul(*low, other_low), bound_mul(*low, other_high), bound_mul(*high, other_low),
+                                bound_mul(*high, other_high)};
+    *low = *high = corners[0];
+    for (int i = 1; i < 4; i++) {
+        *low = corners[i] < *low ? corners[i] : *low;
+        *high = corners[i] > *high ? corners[i] : *high;
+    }
+}
+
+/* -- sums ------------------------------------------------------------------------------------------------------ */
+
+static void sum_of(const struct sizes *sizes, dim d, struct sum *sum)
+{
+    const struct size_node *n = &sizes->nodes.at[d];
+    *sum = (struct sum){.literal = n->literal};
+    if (n->kind == SIZE_LITERAL)
+        return;
+    if (n->kind == SIZE_SUM) {
+        sum->count = n->count;
+        memcpy(sum->terms, n->terms, (size_t)n->count * sizeof *n->terms);
+        return;
+    }
+    sum->literal = 0;
+    sum->count = 1;
+    sum->terms[0] = (struct size_term){1, d};
+}
+
+/* Adds factor * term in its sorted place. */
+static bool sum_add_term(struct sum *sum, int64_t factor, dim term)
+{
+    int at = 0;
+    while (at < sum->count && sum->terms[at].term < term)
+        at++;
+    if (at < sum->count && sum->terms[at].term == term) {
+        if (__builtin_add_overflow(sum->terms[at].factor, factor, &sum->terms[at].factor))
+            return false;
+        if (sum->terms[at].factor == 0)
+            memmove(&sum->terms[at], &sum->terms[at + 1], (size_t)(--sum->count - at) * sizeof sum->terms[0]);
+        return true;
+    }
+    if (sum->count == TERMS_MAX)
+        return false;
+    memmove(&sum->terms[at + 1], &sum->terms[at], (size_t)(sum->count++ - at) * sizeof sum->terms[0]);
+    sum->terms[at] = (struct size_term){factor, term};
+    return true;
+}
+
+static dim sum_intern(struct sizes *sizes, struct sum *sum)
+{
+    if (sum->count == 0)
+        return size_literal(sizes, sum->literal);
+    if (sum->count == 1 && sum->literal == 0 && sum->terms[0].factor == 1)
+        return sum->terms[0].term;
+    struct size_node node = {.kind = SIZE_SUM, .literal = sum->literal, .count = sum->count, .terms = sum->terms};
+    __int128 value = sum->literal;
+    node.low = node.high = sum->literal;
+    for (int i = 0; i < sum->count; i++) {
+        const struct size_node *term = &sizes->nodes.at[sum->terms[i].term];
+        const int64_t factor = sum->terms[i].factor;
+        int64_t low = term->low, high = term->high;
+        value += (__int128)factor * term->value;
+        interval_mul(&low, &high, factor, factor);
+        node.low = bound_add(node.low, low);
+        node.high = bound_add(node.high, high);
+    }
+    if (value > INT64_MAX || value < INT64_MIN)
+        return size_overflow(sizes);
+    node.value = (int64_t)value;
+    return node_intern(sizes, node);
+}
+
+static dim size_add_scaled(struct sizes *sizes, dim a, dim b, int64_t factor)
+{
+    struct sum sum, other;
+    sum_of(sizes, a, &sum);
+    sum_of(sizes, b, &other);
+    int64_t literal;
+    if (__builtin_mul_overflow(other.literal, factor, &literal) ||
+        __builtin_add_overflow(sum.literal, literal, &sum.literal))
+        return size_overflow(sizes);
+    for (int i = 0; i < other.count; i++) {
+        int64_t scaled;
+        if (__builtin_mul_overflow(other.terms[i].factor, factor, &scaled) ||
+            !sum_add_term(&sum, scaled, other.terms[i].term))
+            return size_overflow(sizes);
+    }
+    return sum_intern(sizes, &sum);
+}
+
+dim size_add(struct sizes *sizes, dim a, dim b)
+{
+    return size_add_scaled(sizes, a, b, 1);
+}
+
+dim size_sub(struct sizes *sizes, dim a, dim b)
+{
+    return size_add_scaled(sizes, a, b, -1);
+}
+
+/* -- products -------------------------------------------------------------------------------------------------- */
+
+static int atoms_of(const struct sizes *sizes, dim term, dim *atoms)
+{
+    const struct size_node *n = &sizes->nodes.at[term];
+    if (n->kind != SIZE_PRODUCT) {
+        atoms[0] = term;
+        return 1;
+    }
+    memcpy(atoms, n->operands, (size_t)n->count * sizeof *atoms);
+    return n->count;
+}
+
+static dim product_intern(struct sizes *sizes, dim *atoms, int count)
+{
+    if (count == 1)
+        return atoms[0];
+    for (int i = 1; i < count; i++)
+        for (int j = i; j > 0 && atoms[j - 1] > atoms[j]; j--) {
+            const dim swap = atoms[j];
+            atoms[j] = atoms[j - 1];
+            atoms[j - 1] = swap;
+        }
+    struct size_node node = {.kind = SIZE_PRODUCT, .value = 1, .low = 1, .high = 1, .count = count, .operands = atoms};
+    for (int i = 0; i < count; i++) {
+        const struct size_node *atom = &sizes->nodes.at[atoms[i]];
+        if (__builtin_mul_overflow(node.value, atom->value, &node.value))
+            return size_overflow(sizes);
+        interval_mul(&node.low, &node.high, atom->low, atom->high);
+    }
+    return node_intern(sizes, node);
+}
+
+static dim term_mul(struct sizes *sizes, dim a, dim b)
+{
+    dim atoms[2 * TERMS_MAX];
+    const int count_a = atoms_of(sizes, a, atoms);
+    if (count_a > TERMS_MAX / 2)
+        return size_overflow(sizes);
+    const int count_b = atoms_of(sizes, b, atoms + count_a);
+    if (count_a + count_b > TERMS_MAX / 2)
+        return size_overflow(sizes);
+    return product_intern(sizes, atoms, count_a + count_b);
+}
+
+static bool sum_add_product(struct sizes *sizes, struct sum *sum, struct size_term a, struct size_term b)
+{
+    int64_t factor;
+    if (__builtin_mul_overflow(a.factor, b.factor, &factor))
+        return false;
+    return factor == 0 || sum_add_term(sum, factor, term_mul(sizes, a.term, b.term));
+}
+
+dim size_mul(struct sizes *sizes, dim a, dim b)
+{
+    if (size_is_literal(sizes, a)) {
+        const dim swap = a;
+        a = b;
+        b = swap;
+    }
+    if (size_is_literal(sizes, b))
+        return size_add_scaled(sizes, 0, a, sizes->nodes.at[b].literal);
+
+    struct sum x, y, result;
+    sum_of(sizes, a, &x);
+    sum_of(sizes, b, &y);
+    result = (struct sum){0};
+    if (__builtin_mul_overflow(x.literal, y.literal, &result.literal))
+        return size_overflow(sizes);
+    for (int i = 0; i < x.count; i++) {
+        int64_t factor;
+        if (__builtin_mul_overflow(x.terms[i].factor, y.literal, &factor) ||
+            (factor && !sum_add_term(&result, factor, x.terms[i].term)))
+            return size_overflow(sizes);
+        for (int j = 0; j < y.count; j++)
+            if (!sum_add_product(sizes, &result, x.terms[i], y.terms[j]))
+                return size_overflow(sizes);
+    }
+    for (int j = 0; j < y.count; j++) {
+        int64_t factor;
+        if (__builtin_mul_overflow(y.terms[j].factor, x.literal, &factor) ||
+            (factor && !sum_add_term(&result, factor, y.terms[j].term)))
+            return size_overflow(sizes);
+    }
+    return sum_intern(sizes, &result);
+}
+
+/* term / divisor, both products of atoms; false when an atom of the divisor is missing. */
+static bool term_divide(struct sizes *sizes, dim term, dim divisor, dim *quotient)
+{
+    dim atoms[TERMS_MAX], divisors[TERMS_MAX];
+    int count = atoms_of(sizes, term, atoms);
+    const int divisor_count = atoms_of(sizes, divisor, divisors);
+    for (int i = 0; i < divisor_count; i++) {
+        int at = 0;
+        while (at < count && atoms[at] != divisors[i])
+            at++;
+        if (at == count)
+            return false;
+        memmove(&atoms[at], &atoms[at + 1], (size_t)(--count - at) * sizeof atoms[0]);
+    }
+    *quotient = count ? product_intern(sizes, atoms, count) : 1;
+    return true;
+}
+
+bool size_divide_exactly(struct sizes *sizes, dim a, dim b, dim *quotient)
+{
+    struct sum x, y, result = {0};
+    sum_of(sizes, a, &x);
+    sum_of(sizes, b, &y);
+    const bool literal = y.count == 0;
+    const int64_t factor = literal ? y.literal : y.count == 1 && y.literal == 0 ? y.terms[0].factor : 0;
+    if (factor == 0 || (factor == -1 && x.literal == INT64_MIN))
+        return false;
+    if (a == b) {
+        *quotient = 1;
+        return true;
+    }
+    if (x.literal % factor != 0 || (!literal && x.literal != 0))
+        return false;
+    result.literal = x.literal / factor;
+    for (int i = 0; i < x.count; i++) {
+        dim rest = x.terms[i].term;
+        if (x.terms[i].factor % factor != 0 || (!literal && !term_divide(sizes, rest, y.terms[0].term, &rest)))
+            return false;
+        if (rest == 1)
+            result.literal += x.terms[i].factor / factor;
+        else if (!sum_add_term(&result, x.terms[i].factor / factor, rest))
+            return false;
+    }
+    *quotient = sum_intern(sizes, &result);
+    return true;
+}
+
+/* -- the other operators --------------------------------------------------------------------------------------- */
+
+static bool integer_power(int64_t base, int64_t exponent, int64_t *out)
+{
+    *out = 1;
+    if (exponent < 0 || exponent > 63)
+        return false;
+    for (int64_t i = 0; i < exponent; i++)
+        if (__builtin_mul_overflow(*out, base, out))
+            return false;
+    return true;
+}
+
+static bool binary_value(enum size_kind kind, int64_t a, int64_t b, int64_t *out)
+{
+    switch (kind) {
+    case SIZE_FLOORDIV:
+        if (b == 0 || (a == INT64_MIN && b == -1))
+            return false;
+        *out = a / b - (a % b != 0 && (a % b < 0) != (b < 0));
+        return true;
+    case SIZE_MOD:
+        if (b == 0 || (a == INT64_MIN && b == -1))
+            return false;
+        *out = a % b;
+        *out += (*out != 0 && (*out < 0) != (b < 0)) ? b : 0;
+        return true;
+    case SIZE_MINIMUM: *out = a < b ? a : b; return true;
+    case SIZE_MAXIMUM: *out = a > b ? a : b; return true;
+    case SIZE_EQ: *out = a == b; return true;
+    case SIZE_NE: *out = a != b; return true;
+    case SIZE_LT: *out = a < b; return true;
+    case SIZE_LE: *out = a <= b; return true;
+    case SIZE_AND: *out = a && b; return true;
+    case SIZE_OR: *out = a || b; return true;
+    case SIZE_POW: return integer_power(a, b, out);
+    default: return false;
+    }
+}
+
+/* What bounds and structure decide without knowing the symbols; true when *out was set. */
+static bool binary_simplify(struct sizes *sizes, enum size_kind kind, dim a, dim b, dim *out)
+{
+    const struct size_node nodes[2] = {sizes->nodes.at[a], sizes->nodes.at[b]}; /* the array may move below */
+    const struct size_node *x = &nodes[0], *y = &nodes[1];
+    if (kind == SIZE_MINIMUM || kind == SIZE_MAXIMUM) {
+        const bool a_first = x->high <= y->low, b_first = y->high <= x->low;
+        *out = kind == SIZE_MINIMUM ? (a_first ? a : b) : (a_first ? b : a);
+        return a == b || a_first || b_first;
+    }
+    if (kind == SIZE_FLOORDIV)
+        return size_divide_exactly(sizes, a, b, out) ||
+               (x->low >= 0 && x->high < y->low ? (*out = 0, true) : false);
+    if (kind == SIZE_MOD) {
+        dim quotient;
+        if (size_divide_exactly(sizes, a, b, &quotient))
+            return *out = 0, true;
+        return x->low >= 0 && x->high < y->low ? (*out = a, true) : false;
+    }
+    const bool equal = a == b, apart = x->high < y->low || y->high < x->low;
+    if ((kind == SIZE_EQ || kind == SIZE_NE) && (equal || apart))
+        return *out = (kind == SIZE_EQ) == equal, true;
+    return false;
+}
+
+static void binary_bounds(struct size_node *node, const struct size_node *x, const struct size_node *y)
+{
+    node->low = INT64_MIN;
+    node->high = INT64_MAX;
+    switch (node->kind) {
+    case SIZE_MINIMUM:
+        node->low = x->low < y->low ? x->low : y->low;
+        node->high = x->high < y->high ? x->high : y->high;
+        break;
+    case SIZE_MAXIMUM:
+        node->low = x->low > y->low ? x->low : y->low;
+        node->high = x->high > y->high ? x->high : y->high;
+        break;
+    case SIZE_FLOORDIV:
+        if (x->low >= 0 && y->low > 0) {
+            node->low = unbounded(y->high) ? 0 : x->low / y->high;
+            node->high = unbounded(x->high) ? x->high : x->high / y->low;
+        }
+        break;
+    case SIZE_MOD:
+        if (y->low > 0) {
+            node->low = 0;
+            node->high = unbounded(y->high) ? y->high : y->high - 1;
+        }
+        break;
+    case SIZE_POW: break;
+    default: node->low = 0, node->high = 1; break;
+    }
+}
+
+dim size_binary(struct sizes *sizes, enum size_kind kind, dim a, dim b)
+{
+    int64_t value;
+    if (!binary_value(kind, size_value(sizes, a), size_value(sizes, b), &value))
+        return kind == SIZE_POW ? size_overflow(sizes) : size_fail(sizes, PHASOR_ERROR_INPUT, "is divided by zero");
+    if (size_is_literal(sizes, a) && size_is_literal(sizes, b))
+        return size_literal(sizes, value);
+    dim simple;
+    if (binary_simplify(sizes, kind, a, b, &simple))
+        return simple;
+    dim operands[2] = {a, b};
+    struct size_node node = {.kind = kind, .value = value, .count = 2, .operands = operands};
+    binary_bounds(&node, &sizes->nodes.at[a], &sizes->nodes.at[b]);
+    return node_intern(sizes, node);
+}
+
+/* -- translation and print ------------------------------------------------------------------------------------- */
+
+static dim translate_sum(struct sizes *to, const struct sizes *from, const struct size_node *n, const dim *replacement, dim *memo)
+{
+    dim result = size_literal(to, n->literal);
+    for (int i = 0; i < n->count; i++)
+        result = size_add_scaled(to, result, size_translate(to, from, n->terms[i].term, replacement, memo), n->terms[i].factor);
+    return result;
+}
+
+dim size_translate(struct sizes *to, const struct sizes *from, dim d, const dim *replacement, dim *memo)
+{
+    if (d <= 1)
+        return d;
+    if (memo[d])
+        return memo[d];
+    const struct size_node *n = &from->nodes.at[d];
+    dim result;
+    switch (n->kind) {
+    case SIZE_LITERAL: result = size_literal(to, n->literal); break;
+    case SIZE_SYMBOL: result = replacement[n->symbol]; break;
+    case SIZE_SUM: result = translate_sum(to, from, n, replacement, memo); break;
+    case SIZE_PRODUCT:
+        result = 1;
+        for (int i = 0; i < n->count; i++)
+            result = size_mul(to, result, size_translate(to, from, n->operands[i], replacement, memo));
+        break;
+    default:
+        result = size_binary(to, n->kind, size_translate(to, from, n->operands[0], replacement, memo),
+                             size_translate(to, from, n->operands[1], replacement, memo));
+    }
+    return memo[d] = result;
+}
+
+static void print_sum(const struct sizes *sizes, const struct size_node *n, struct text *out)
+{
+    for (int i = 0; i < n->count; i++) {
+        const int64_t factor = n->terms[i].factor;
+        if (i > 0)
+            text_add(out, factor < 0 ? " - " : " + ");
+        else if (factor < 0)
+            text_add(out, "-");
+        if (factor != 1 && factor != -1)
+            text_format(out, "%" PRIu64 "*", factor < 0 ? -(uint64_t)factor : (uint64_t)factor);
+        size_print(sizes, n->terms[i].term, out);
+    }
+    if (n->literal)
+        text_format(out, " %c %" PRIu64, n->literal < 0 ? '-' : '+', n->literal < 0 ? -(uint64_t)n->literal : (uint64_t)n->literal);
+}
+
+void size_print(const struct sizes *sizes, dim d, struct text *out)
+{
+    static const char *const names[] = {[SIZE_FLOORDIV] = "floordiv", [SIZE_MOD] = "mod", [SIZE_MINIMUM] = "min",
+                                        [SIZE_MAXIMUM] = "max", [SIZE_EQ] = "eq", [SIZE_NE] = "ne", [SIZE_LT] = "lt",
+                                        [SIZE_LE] = "le", [SIZE_AND] = "and", [SIZE_OR] = "or", [SIZE_POW] = "pow"};
+    const struct size_node *n = &sizes->nodes.at[d];
+    switch (n->kind) {
+    case SIZE_LITERAL: text_format(out, "%" PRId64, n->literal); break;
+    case SIZE_SYMBOL: text_add(out, sizes->symbols.at[n->symbol].name); break;
+    case SIZE_SUM: print_sum(sizes, n, out); break;
+    case SIZE_PRODUCT:
+        for (int i = 0; i < n->count; i++) {
+            text_add(out, i ? "*" : "");
+            size_print(sizes, n->operands[i], out);
+        }
+        break;
+    default:
+        text_format(out, "%s(", names[n->kind]);
+        size_print(sizes, n->operands[0], out);
+        text_add(out, ", ");
+        size_print(sizes, n->operands[1], out);
+        text_add(out, ")");
+    }
+}

@@ -1,0 +1,95 @@
+/* size.h - sizes as small symbolic expressions over the dims of the inputs.
+ *
+ * A pool keeps every expression once, in a normal form (a sum of products), so that equal sizes are equal numbers:
+ *
+ *     size_mul(p, size_add(p, s25, one), two)   and   size_add(p, size_mul(p, two, s25), two)   are both "2*s25 + 2"
+ *
+ * Each expression has a value: what it is for the values that the symbols have now (an example at load, the call's sizes
+ * in a specialisation). Decisions are made on values; where a symbol is bound to a literal it is gone from the pool.
+ * Failure (memory, overflow of 64 bits, division by zero) sticks in the pool; the result is then the size 0.
+ */
+#pragma once
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/text.h"
+
+typedef uint32_t dim; /* index in a pool; 0 is the literal 0, 1 the literal 1 */
+
+enum size_kind {
+    SIZE_LITERAL,
+    SIZE_SYMBOL,
+    SIZE_SUM,     /* literal + sum of literal * term */
+    SIZE_PRODUCT, /* of two or more atoms */
+    /* the rest has two operands and is an atom */
+    SIZE_FLOORDIV, /* rounds down, as Python's // */
+    SIZE_MOD,      /* sign of the divisor, as Python's % */
+    SIZE_MINIMUM,
+    SIZE_MAXIMUM,
+    SIZE_EQ,
+    SIZE_NE,
+    SIZE_LT,
+    SIZE_LE,
+    SIZE_AND,
+    SIZE_OR,
+    SIZE_POW
+};
+
+struct size_term {
+    int64_t factor;
+    dim term; /* a symbol, product or atom */
+};
+
+struct size_node {
+    enum size_kind kind;
+    int64_t value;     /* for the symbols' present values */
+    int64_t low, high; /* what it can be, inclusive; INT64_MIN / INT64_MAX: no bound */
+    int64_t literal;   /* LITERAL, SUM */
+    int count;         /* operands: of a SUM terms[], otherwise operands[] */
+    struct size_term *terms;
+    dim *operands;
+    int symbol; /* SYMBOL: index in symbols */
+};
+
+struct size_symbol {
+    const char *name;
+    int64_t low, high; /* inclusive range */
+    int64_t value;
+    dim size;
+};
+
+struct sizes {
+    struct arena *arena;
+    ARRAY(struct size_node) nodes;
+    ARRAY(struct size_symbol) symbols;
+    uint32_t *table; /* hash table of node indices */
+    size_t table_size;
+    phasor_status status; /* the first failure */
+};
+
+phasor_status sizes_init(struct sizes *sizes, struct arena *arena);
+void sizes_free(struct sizes *sizes); /* not the arena */
+
+dim size_literal(struct sizes *sizes, int64_t value);
+/* The symbol of that name; made on first sight. A later call narrows the range and sets the value. */
+dim size_symbol(struct sizes *sizes, const char *name, int64_t low, int64_t high, int64_t value);
+dim size_find_symbol(const struct sizes *sizes, const char *name, bool *found);
+
+dim size_add(struct sizes *sizes, dim a, dim b);
+dim size_sub(struct sizes *sizes, dim a, dim b);
+dim size_mul(struct sizes *sizes, dim a, dim b);
+dim size_binary(struct sizes *sizes, enum size_kind kind, dim a, dim b); /* FLOORDIV ... POW */
+static inline dim size_floordiv(struct sizes *s, dim a, dim b) { return size_binary(s, SIZE_FLOORDIV, a, b); }
+static inline dim size_min(struct sizes *s, dim a, dim b) { return size_binary(s, SIZE_MINIMUM, a, b); }
+static inline dim size_max(struct sizes *s, dim a, dim b) { return size_binary(s, SIZE_MAXIMUM, a, b); }
+/* a / b when that leaves no rest whatever the symbols are; false otherwise. */
+bool size_divide_exactly(struct sizes *sizes, dim a, dim b, dim *quotient);
+
+static inline int64_t size_value(const struct sizes *s, dim d) { return s->nodes.at[d].value; }
+static inline bool size_is_literal(const struct sizes *s, dim d) { return s->nodes.at[d].kind == SIZE_LITERAL; }
+
+/* Rebuilds an expression of one pool in another, with each symbol replaced by replacement[symbol]. memo: one dim for each
+ * node of `from`, zeroed before the first call. */
+dim size_translate(struct sizes *to, const struct sizes *from, dim d, const dim *replacement, dim *memo);
+
+void size_print(const struct sizes *sizes, dim d, struct text *out); /* "2*s25 + 1" */
+phasor_status sizes_status(const struct sizes *sizes);
