@@ -1,4 +1,4 @@
-/* cache.h - compiled kernels and plans, kept in one SQLite file. This header is the manual of the store.
+/* cache.h - compiled kernels and plans in one SQLite file. This header is the manual of the store.
  *
  *     struct cache *cache;
  *     TRY(cache_open(&(struct cache_options){0}, &cache));           ~/.cache/phasor/phasor.db
@@ -11,27 +11,33 @@
  *     cache_found_free(&found);
  *     cache_close(cache);
  *
- * Trouble. Nothing here fails because of the store: what cannot be read is a miss, what cannot be written is not kept. The
- * first trouble of a cache is logged as a warning, all are counted and the last one is shown by cache_show. The only failing
- * status of the functions that serve (open, get) is PHASOR_ERROR_MEMORY.
- *   - a directory that cannot be used: rows are kept in a ":memory:" database. A file in it that can be read and is safe
- *     serves hits all the same.
- *   - a file that is damaged, is no database of Phasor or has a newer schema is renamed to phasor.db.broken-N, and a new one
- *     is made. A damaged row is deleted. Both count as repairs.
- *   - a full disk, or another process that holds the file for seconds: the row is not kept; the next one is tried again.
+ * Trouble. Nothing here fails because of the store: what cannot be read is a miss, what cannot be
+ * written is not kept. The first trouble of a cache is logged as a warning, all are counted and the
+ * last one is shown by cache_show. The only failing status of the functions that serve (open, get)
+ * is PHASOR_ERROR_MEMORY.
+ *   - a directory that cannot be used: rows are kept in a ":memory:" database. A file in it that
+ *     can be read and is safe serves hits all the same.
+ *   - a file that is damaged, is no database of Phasor or has a newer schema is renamed to
+ *     phasor.db.broken-N, and a new one is made. A damaged row is deleted. Both count as repairs.
+ *   - a full disk, or another process that holds the file for seconds: the row is not kept; the
+ *     next one is tried again.
  *
- * Location: options.directory, PHASOR_CACHE_DIR, $XDG_CACHE_HOME/phasor, $HOME/.cache/phasor, the home of the user in the
- * password file, else memory. ":memory:" in the first two means memory. Directories are made with mode 0700, files 0600. A
- * directory or file that belongs to another user, is writable by group or others, or is another user's symbolic link is
- * refused unless trust_directory is set: a cubin is code. PHASOR_CACHE=rw|ro|off: ro writes nothing anywhere, off uses memory.
+ * Location: options.directory, PHASOR_CACHE_DIR, $XDG_CACHE_HOME/phasor, $HOME/.cache/phasor, the
+ * home of the user in the password file, else memory. ":memory:" in the first two means memory.
+ * Directories are made with mode 0700, files 0600. A directory or file that belongs to another
+ * user, is writable by group or others, or is another user's symbolic link is refused unless
+ * trust_directory is set: a cubin is code. PHASOR_CACHE=rw|ro|off: ro writes nothing anywhere, off
+ * uses memory.
  *
- * Keys. The caller hashes its canonical key; the key itself is stored too and compared on every hit, so that two keys with
- * one hash are two rows. The hash alone never decides.
+ * Keys. The caller hashes its canonical key; the key itself is stored too and compared on every
+ * hit, so that two keys with one hash are two rows. The hash alone never decides.
  *
- * Hits never write. When a row was used, and the counters, are noted in memory and written with the next row or at close.
+ * Hits never write. When a row was used, and the counters, are noted in memory and written with the
+ * next row or at close.
  *
- * Threads and processes. All functions may be called from any thread, cache_close last. Many processes may share a file.
- * No SQLite handle lives across fork(): the connection is closed before it and opened again at the next use on either side. */
+ * Threads and processes. All functions may be called from any thread, cache_close last. Many
+ * processes may share a file. No SQLite handle lives across fork(): the connection is closed before
+ * it and opened again at the next use on either side. */
 #pragma once
 #include "base/hash.h"
 #include "base/text.h"
@@ -45,7 +51,7 @@ struct cache;
 struct cache_options {
     const char *directory; /* NULL: as above */
     bool trust_directory;  /* no check of owners and modes */
-    int64_t max_bytes;     /* 0: PHASOR_CACHE_MAX_SIZE ("512M", 0 for no limit), or 1 GiB; negative: no limit */
+    int64_t max_bytes; /* 0: PHASOR_CACHE_MAX_SIZE ("512M"; "0": none) or 1 GiB; negative: none */
 };
 
 /* Never fails for trouble with the store. */
@@ -54,11 +60,11 @@ void cache_close(struct cache *cache); /* NULL is fine */
 
 /* The file in use, or ":memory:". Valid as long as the cache. */
 const char *cache_path(struct cache *cache);
-/* For those whose purpose is the store: PHASOR_OK when rows that are put now are kept in a file (or in memory, where that was
- * asked for by name), else PHASOR_ERROR_FILE and why. */
+/* For those whose purpose is the store: PHASOR_OK when rows that are put now are kept in a file (or
+ * in memory, where that was asked for by name), else PHASOR_ERROR_FILE and why. */
 phasor_status cache_require_store(struct cache *cache);
 
-/* -- kernels --------------------------------------------------------------------------------------------------- */
+/* -- kernels ----------------------------------------------------------------------------------- */
 
 struct cache_kernel {
     struct hash key;
@@ -67,8 +73,8 @@ struct cache_kernel {
     const char *name; /* entry name in the cubin */
 };
 
-/* One compile and its kernels: stored in one transaction, whole or not at all. A kernel that is there already, for the same
- * arch and toolchain, is replaced. */
+/* One compile and its kernels: stored in one transaction, whole or not at all. A kernel that is
+ * there already, for the same arch and toolchain, is replaced. */
 struct cache_unit {
     const char *arch, *toolchain, *options, *source; /* "sm_90", "nvrtc 13.0.88" */
     const void *cubin;
@@ -85,42 +91,44 @@ struct cache_key_query {
     const void *key_bytes;
     size_t key_size;
     const char *arch;
-    const char *toolchain;   /* whose rows count; NULL: of any version, the newest one */
-    bool any_toolchain;      /* rows of other versions count too, the newest one; toolchain says only what is foreign */
+    const char *toolchain; /* whose rows count; NULL: of any version, the newest one */
+    bool any_toolchain;    /* the newest of any version; toolchain says only what is foreign */
 };
 
 struct cache_found {
     bool found;
     bool foreign; /* made by another toolchain than the query's (or the query named none) */
-    void *cubin;  /* checksum compared; both belong to the caller: cache_found_free, or memory_free each */
+    void *cubin;  /* its checksum was compared; belongs to the caller, to be freed by memory_free */
     size_t cubin_size;
-    char *name;
+    char *name; /* belongs to the caller too; cache_found_free frees both */
 };
-phasor_status cache_get_kernel(struct cache *cache, const struct cache_key_query *query, struct cache_found *out);
+phasor_status cache_get_kernel(struct cache *cache, const struct cache_key_query *query,
+                               struct cache_found *out);
 void cache_found_free(struct cache_found *found);
 
-/* The driver refused what cache_get_kernel found: removes that row with its unit and counts a repair. A row of a read-only
- * layer stays, so the next get may find it again: compile, do not ask twice. */
+/* The driver refused what cache_get_kernel found: removes that row with its unit and counts a
+ * repair. A row of a read-only layer stays, so the next get may find it again: compile, do not ask
+ * twice. */
 void cache_drop_kernel(struct cache *cache, const struct cache_key_query *query);
 
-/* -- plans ----------------------------------------------------------------------------------------------------- */
+/* -- plans ------------------------------------------------------------------------------------- */
 
-void cache_put_plan(struct cache *cache, struct hash key, const void *key_bytes, size_t key_size, const void *blob,
-                    size_t nbytes);
+void cache_put_plan(struct cache *cache, struct hash key, const void *key_bytes, size_t key_size,
+                    const void *blob, size_t nbytes);
 /* A hit: *found is true and *blob a copy (memory_free); else *blob is NULL. */
-phasor_status cache_get_plan(struct cache *cache, struct hash key, const void *key_bytes, size_t key_size, void **blob,
-                             size_t *nbytes, bool *found);
+phasor_status cache_get_plan(struct cache *cache, struct hash key, const void *key_bytes,
+                             size_t key_size, void **blob, size_t *nbytes, bool *found);
 /* The plan could not be understood: removes it and counts a repair. */
 void cache_drop_plan(struct cache *cache, struct hash key, const void *key_bytes, size_t key_size);
 
-/* -- notes ----------------------------------------------------------------------------------------------------- */
+/* -- notes ------------------------------------------------------------------------------------- */
 
 /* A small text kept under a name, e.g. the version found behind a library's path, size and time. */
 void cache_put_note(struct cache *cache, const char *name, const char *value);
 /* Appends the note to `out`; *found says whether there was one. */
 phasor_status cache_get_note(struct cache *cache, const char *name, struct text *out, bool *found);
 
-/* -- figures --------------------------------------------------------------------------------------------------- */
+/* -- figures ----------------------------------------------------------------------------------- */
 
 /* Kernels, except for the last two. A foreign hit is a hit as well. */
 #define CACHE_COUNTERS(X)                                                                          \
@@ -141,7 +149,8 @@ void cache_count_compiles(struct cache *cache, int kernels);
 /* Of this process, since cache_open. */
 void cache_get_counters(struct cache *cache, struct cache_counters *out);
 
-/* "stats" or "list", appended to `out`: for people, or one JSON document. Counts there are since the file was made. */
+/* "stats" or "list", appended to `out`: for people, or one JSON document. Counts there are since
+ * the file was made. */
 phasor_status cache_show(struct cache *cache, const char *what, bool json, struct text *out);
 
 /* Deletes all kernels and plans; the totals stay. PHASOR_ERROR_FILE when that could not be done. */

@@ -3,7 +3,8 @@
  *     PHASOR_CACHE_DIR unset, XDG_CACHE_HOME=/home/a/c   ->   /home/a/c/phasor, made with mode 0700
  *     PHASOR_CACHE_DIR=/tmp (mode 1777)                  ->   refused: others can write there
  *
- * Never a fallback to a shared directory: whoever can write the cache chooses what code the GPU runs. */
+ * Never a fallback to a shared directory: whoever can write the cache chooses what code the GPU
+ * runs. */
 #include "cache/location.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@
 
 enum { LOCK_WAIT_MS = 10000, LOCK_POLL_MS = 20, ASIDE_MOST = 9 };
 
-/* -- which directory ------------------------------------------------------------------------------------------- */
+/* -- which directory --------------------------------------------------------------------------- */
 
 static const char *environment_get(const char *name)
 {
@@ -32,7 +33,8 @@ static void home_of_user(struct text *directory)
 {
     char buffer[16384];
     struct passwd entry, *found = NULL;
-    if (getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found) == 0 && found && found->pw_dir && *found->pw_dir)
+    if (getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found) == 0 && found &&
+        found->pw_dir && *found->pw_dir)
         text_format(directory, "%s/.cache/phasor", found->pw_dir);
 }
 
@@ -51,7 +53,7 @@ phasor_status location_find(const char *option, struct text *directory)
     return text_status(directory);
 }
 
-/* -- making and checking --------------------------------------------------------------------------------------- */
+/* -- making and checking ----------------------------------------------------------------------- */
 
 static bool directory_exists(const char *path)
 {
@@ -59,7 +61,8 @@ static bool directory_exists(const char *path)
     return stat(path, &entry) == 0 && S_ISDIR(entry.st_mode);
 }
 
-/* Some file systems answer EROFS or EACCES for a directory that exists, and another process may be faster. */
+/* Some file systems answer EROFS or EACCES for a directory that exists, and another process may be
+ * faster. */
 static bool directory_make(const char *path)
 {
     if (mkdir(path, 0700) == 0)
@@ -91,16 +94,19 @@ phasor_status location_make(const char *directory)
     return status;
 }
 
-static phasor_status entry_check_owner(const char *path, const struct stat *link, const struct stat *target)
+static phasor_status entry_check_owner(const char *path, const struct stat *link,
+                                       const struct stat *target)
 {
     const uid_t user = geteuid();
     if (S_ISLNK(link->st_mode) && link->st_uid != user)
-        return fail(PHASOR_ERROR_FILE, "%s is a symbolic link made by user %u, not by %u", path, (unsigned)link->st_uid,
-                    (unsigned)user);
+        return fail(PHASOR_ERROR_FILE, "%s is a symbolic link made by user %u, not by %u", path,
+                    (unsigned)link->st_uid, (unsigned)user);
     if (target->st_uid != user)
-        return fail(PHASOR_ERROR_FILE, "%s belongs to user %u, not to %u", path, (unsigned)target->st_uid, (unsigned)user);
+        return fail(PHASOR_ERROR_FILE, "%s belongs to user %u, not to %u", path,
+                    (unsigned)target->st_uid, (unsigned)user);
     if (target->st_mode & (S_IWGRP | S_IWOTH))
-        return fail(PHASOR_ERROR_FILE, "%s can be written by others (mode %04o; chmod go-w would do)", path,
+        return fail(PHASOR_ERROR_FILE,
+                    "%s can be written by others (mode %04o; chmod go-w would do)", path,
                     (unsigned)target->st_mode & 07777u);
     return PHASOR_OK;
 }
@@ -135,7 +141,8 @@ phasor_status location_check_file(const char *path, bool trust)
     return entry_check(path, trust, S_IFREG, "regular file");
 }
 
-/* O_EXCL: closing any descriptor of a database would drop the locks that this process holds on it through SQLite. */
+/* O_EXCL: closing any descriptor of a database would drop the locks that this process holds on it
+ * through SQLite. */
 phasor_status location_make_file(const char *path)
 {
     const int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -166,7 +173,7 @@ bool location_is_frozen(const char *directory, const char *path)
     return !waiting;
 }
 
-/* -- file systems ---------------------------------------------------------------------------------------------- */
+/* -- file systems ------------------------------------------------------------------------------ */
 
 /* A list of those that are known to be local: an unknown one only costs some speed. */
 bool location_type_is_local(unsigned long type)
@@ -193,10 +200,11 @@ bool location_type_is_local(unsigned long type)
 bool location_is_local(const char *directory)
 {
     struct statfs file_system;
-    return statfs(directory, &file_system) == 0 && location_type_is_local((unsigned long)file_system.f_type);
+    return statfs(directory, &file_system) == 0 &&
+           location_type_is_local((unsigned long)file_system.f_type);
 }
 
-/* -- setting aside --------------------------------------------------------------------------------------------- */
+/* -- setting aside ----------------------------------------------------------------------------- */
 
 static bool lock_take(int descriptor)
 {
@@ -215,7 +223,9 @@ int location_lock(const char *directory)
 {
     struct text path = {0};
     text_format(&path, "%s/phasor.lock", directory);
-    int descriptor = path.failed ? -1 : open(path.at, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    int descriptor =
+        path.failed ? -1
+                    : open(path.at, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     text_free(&path);
     if (descriptor >= 0 && !lock_take(descriptor)) {
         close(descriptor);
@@ -238,7 +248,8 @@ static phasor_status aside_name(const char *path, struct text *name)
     return PHASOR_OK;
 }
 
-/* A journal keeps the name that goes with its database. Journals go first: afterwards one could be the new file's. */
+/* A journal keeps the name that goes with its database. Journals go first: afterwards one could be
+ * the new file's. */
 static phasor_status journals_set_aside(const char *path, const char *aside)
 {
     static const char *const endings[] = {"-journal", "-wal", "-shm"};
@@ -249,7 +260,8 @@ static phasor_status journals_set_aside(const char *path, const char *aside)
         text_format(&to, "%s%s", aside, endings[i]);
         if (from.failed || to.failed)
             status = fail_memory();
-        else if (rename(from.at, to.at) != 0 && (errno != ENOENT || (unlink(to.at) != 0 && errno != ENOENT)))
+        else if (rename(from.at, to.at) != 0 &&
+                 (errno != ENOENT || (unlink(to.at) != 0 && errno != ENOENT)))
             status = fail(PHASOR_ERROR_FILE, "cannot rename %s: %m", from.at);
         text_free(&from);
         text_free(&to);

@@ -2,15 +2,15 @@
 #pragma once
 #include "base/text.h"
 
-/* Appends the directory to use: the option, else the environment, else the password file; ":memory:" when that was named;
- * nothing when there is none. */
+/* Appends the directory to use: the option, else the environment, else the password file;
+ * ":memory:" when that was named; nothing when there is none. */
 phasor_status location_find(const char *option, struct text *directory);
 
 /* Makes the directory with its parents where it is missing. */
 phasor_status location_make(const char *directory);
 
-/* PHASOR_ERROR_FILE with the reason when others own or can change the directory or file. With trust only the kind of the
- * entry is checked. */
+/* PHASOR_ERROR_FILE with the reason when others own or can change the directory or file. With trust
+ * only the kind of the entry is checked. */
 phasor_status location_check_directory(const char *path, bool trust);
 phasor_status location_check_file(const char *path, bool trust);
 
@@ -18,15 +18,18 @@ phasor_status location_check_file(const char *path, bool trust);
 phasor_status location_make_file(const char *path);
 
 bool location_is_writable(const char *directory);
-/* Nobody can change the file at path while it is read: nothing can be made beside it and no journal waits there. */
+/* Nobody can change the file at path while it is read: nothing can be made beside it and no journal
+ * waits there. */
 bool location_is_frozen(const char *directory, const char *path);
 
-/* Locks and shared memory work between all processes that see this directory: never true for a network file system. */
+/* Locks and shared memory work between all processes that see this directory: never true for a
+ * network file system. */
 bool location_is_local(const char *directory);
 bool location_type_is_local(unsigned long type); /* statfs's f_type */
 
-/* A lock beside the database that the kernel releases when its holder dies; waits at most some seconds. Returns a descriptor
- * to close, or -1. The file is never removed: a waiter would hold a lock on nothing. */
+/* A lock beside the database that the kernel releases when its holder dies; waits at most some
+ * seconds. Returns a descriptor to close, or -1. The file is never removed: a waiter would hold a
+ * lock on nothing. */
 int location_lock(const char *directory);
 
 /* Renames the database and its journals to path.broken-N; appends the new name to `aside`. */

@@ -1,11 +1,13 @@
 -- schema.sql - the tables of phasor.db, run once on an empty file, in one transaction.
 --
--- A unit is one NVRTC compile. Its kernels are found by (key, arch); deleting either side deletes the other: a unit with its
--- last kernel, the kernels with their unit. A plan is found by its key alone. Times are milliseconds since 1970. Hashes are
--- XXH3-128 in 16 bytes, high half first (what `xxh128sum` prints). Columns that are read on a hit stand before long ones
--- that are not, so that a hit does not walk over them.
+-- A unit is one NVRTC compile. Its kernels are found by (key, arch); deleting either side deletes
+-- the other: a unit with its last kernel, the kernels with their unit. A plan is found by its key.
+-- Times are milliseconds since 1970. Hashes are XXH3-128 in 16 bytes, high half first (what
+-- `xxh128sum` prints). Columns that are read on a hit stand before long ones that are not, so that
+-- a hit does not walk over them.
 --
--- Whoever changes a table raises user_version and says in store.c what becomes of files of the older number.
+-- Whoever changes a table raises user_version here and SCHEMA in store.c, and says there what
+-- becomes of files of the older number.
 PRAGMA application_id = 1346917202; -- "PHSR"
 PRAGMA user_version = 1;
 
@@ -30,7 +32,7 @@ CREATE TABLE kernel (
     arch TEXT NOT NULL,
     unit INTEGER NOT NULL REFERENCES unit (id) ON DELETE CASCADE,
     name TEXT NOT NULL,    -- entry name in the cubin
-    seal BLOB NOT NULL,    -- hash over the unit's checksum and the name: ties this row to that cubin
+    seal BLOB NOT NULL,    -- hash of the unit's checksum and the name: ties the row to that cubin
     canonical BLOB NOT NULL -- the key itself, compared on every hit
 );
 CREATE INDEX kernel_key ON kernel (key, arch);
@@ -46,7 +48,8 @@ CREATE TABLE plan (
 );
 CREATE INDEX plan_key ON plan (key);
 
--- When a row was last used. It stands beside the rows because an update of a row writes all of it, cubin included.
+-- When a row was last used. It stands beside the rows because an update of a row writes all of it,
+-- cubin included.
 -- A row that is missing here counts as the oldest.
 CREATE TABLE last_use (
     kind INTEGER NOT NULL, -- 0 unit, 1 plan
@@ -62,7 +65,7 @@ CREATE TABLE counter (
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Small facts by name: "last_trouble", what was learned about a toolchain, the mark of an exported file.
+-- Small facts by name: "last_trouble", what was learned about a toolchain, the mark of an export.
 CREATE TABLE note (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL

@@ -4,8 +4,9 @@
  *     a file of this schema  ->  as it is
  *     anything else          ->  refused with `broken`
  *
- * The order of opening matters: the busy timeout stands before everything that can wait, auto_vacuum before the first table,
- * and the schema is looked at again inside the write transaction that makes it. */
+ * The order of opening matters: the busy timeout stands before everything that can wait,
+ * auto_vacuum before the first table, and the schema is looked at again inside the write
+ * transaction that makes it. */
 #include "cache/store.h"
 
 #include "base/embedded.h"
@@ -18,32 +19,40 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { APPLICATION = 1346917202, SCHEMA = 1, PREPARE_TRIES = 3 }; /* as in schema.sql */
+enum { APPLICATION = 1346917202, SCHEMA = 1 }; /* as in schema.sql */
 
 extern const struct embedded_file embedded_schema[];
 
 /* The newest kernel first: its rowid is the last part of the index, so nothing is sorted. */
 static const char *const statement_text[STATEMENTS] = {
-    [FIND_KERNEL] = "SELECT u.id, u.checksum, u.cubin, u.toolchain, k.name, k.seal FROM kernel k JOIN unit u ON u.id = k.unit"
-                    " WHERE k.key = ?1 AND k.arch = ?2 AND k.canonical = ?3 AND (?4 IS NULL OR u.toolchain = ?4)"
+    [FIND_KERNEL] = "SELECT u.id, u.checksum, u.cubin, u.toolchain, k.name, k.seal FROM kernel k "
+                    "JOIN unit u ON u.id = k.unit"
+                    " WHERE k.key = ?1 AND k.arch = ?2 AND k.canonical = ?3 AND (?4 IS NULL OR "
+                    "u.toolchain = ?4)"
                     " ORDER BY k.id DESC LIMIT 1",
-    [FIND_PLAN] = "SELECT id, checksum, content FROM plan WHERE key = ?1 AND canonical = ?2 ORDER BY id DESC LIMIT 1",
+    [FIND_PLAN] = "SELECT id, checksum, content FROM plan WHERE key = ?1 AND canonical = ?2 ORDER "
+                  "BY id DESC LIMIT 1",
     [FIND_NOTE] = "SELECT value FROM note WHERE name = ?1",
-    [ADD_UNIT] = "INSERT INTO unit (arch, toolchain, options, created, compile_ms, registers, spill_bytes, shared_bytes,"
+    [ADD_UNIT] = "INSERT INTO unit (arch, toolchain, options, created, compile_ms, registers, "
+                 "spill_bytes, shared_bytes,"
                  " checksum, cubin, source) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-    [ADD_KERNEL] = "INSERT INTO kernel (key, arch, unit, name, seal, canonical) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    [ADD_PLAN] = "INSERT INTO plan (key, created, checksum, canonical, content) VALUES (?1, ?2, ?3, ?4, ?5)",
+    [ADD_KERNEL] = "INSERT INTO kernel (key, arch, unit, name, seal, canonical) VALUES (?1, ?2, "
+                   "?3, ?4, ?5, ?6)",
+    [ADD_PLAN] =
+        "INSERT INTO plan (key, created, checksum, canonical, content) VALUES (?1, ?2, ?3, ?4, ?5)",
     [DELETE_KERNEL] = "DELETE FROM kernel WHERE key = ?1 AND arch = ?2 AND canonical = ?3"
                       " AND (SELECT toolchain FROM unit WHERE id = kernel.unit) = ?4",
     [DELETE_UNIT] = "DELETE FROM unit WHERE id = ?1",
     [DELETE_PLAN] = "DELETE FROM plan WHERE id = ?1",
     [DELETE_SAME_PLAN] = "DELETE FROM plan WHERE key = ?1 AND canonical = ?2",
     [SET_LAST_USE] = "UPDATE last_use SET time = ?1 WHERE kind = ?2 AND id = ?3",
-    [ADD_COUNTER] = "INSERT INTO counter VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+    [DELETE_LAST_USE] = "DELETE FROM last_use WHERE kind = ?1 AND id = ?2",
+    [ADD_COUNTER] = "INSERT INTO counter VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = "
+                    "value + excluded.value",
     [SET_NOTE] = "INSERT OR REPLACE INTO note VALUES (?1, ?2)",
 };
 
-/* -- statements ------------------------------------------------------------------------------------------------ */
+/* -- statements -------------------------------------------------------------------------------- */
 
 void store_hash_write(struct hash hash, unsigned char bytes[16])
 {
@@ -76,7 +85,8 @@ static int statement_bind_blob(sqlite3_stmt *statement, int index, const void *b
 
 static int statement_bind_number(sqlite3_stmt *statement, int index, int number)
 {
-    return number < 0 ? sqlite3_bind_null(statement, index) : sqlite3_bind_int(statement, index, number);
+    return number < 0 ? sqlite3_bind_null(statement, index)
+                      : sqlite3_bind_int(statement, index, number);
 }
 
 static int statement_bind(sqlite3_stmt *statement, const char *format, va_list arguments)
@@ -89,7 +99,8 @@ static int statement_bind(sqlite3_stmt *statement, const char *format, va_list a
             const void *bytes = va_arg(arguments, const void *);
             rc = statement_bind_blob(statement, i, bytes, va_arg(arguments, size_t));
         } else if (*format == 't') {
-            rc = sqlite3_bind_text(statement, i, va_arg(arguments, const char *), -1, SQLITE_STATIC);
+            rc =
+                sqlite3_bind_text(statement, i, va_arg(arguments, const char *), -1, SQLITE_STATIC);
         } else if (*format == 'i') {
             rc = sqlite3_bind_int64(statement, i, va_arg(arguments, int64_t));
         } else if (*format == 'd') {
@@ -107,14 +118,14 @@ static int statement_get(struct store *store, enum statement which, sqlite3_stmt
     if (!store->db)
         return SQLITE_MISUSE;
     if (!store->statements[which])
-        rc = sqlite3_prepare_v3(store->db, statement_text[which], -1, SQLITE_PREPARE_PERSISTENT, &store->statements[which],
-                                NULL);
+        rc = sqlite3_prepare_v3(store->db, statement_text[which], -1, SQLITE_PREPARE_PERSISTENT,
+                                &store->statements[which], NULL);
     *out = store->statements[which];
     return rc;
 }
 
-static int statement_step(struct store *store, enum statement which, sqlite3_stmt **out, const char *format,
-                          va_list arguments)
+static int statement_step(struct store *store, enum statement which, sqlite3_stmt **out,
+                          const char *format, va_list arguments)
 {
     sqlite3_stmt *statement = NULL;
     int rc = statement_get(store, which, &statement);
@@ -129,7 +140,8 @@ static int statement_step(struct store *store, enum statement which, sqlite3_stm
     return rc;
 }
 
-int store_find(struct store *store, enum statement which, sqlite3_stmt **out, const char *format, ...)
+int store_find(struct store *store, enum statement which, sqlite3_stmt **out, const char *format,
+               ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -154,6 +166,12 @@ int store_run(struct store *store, enum statement which, const char *format, ...
 int store_execute(struct store *store, const char *sql)
 {
     return store->db ? sqlite3_exec(store->db, sql, NULL, NULL, NULL) : SQLITE_MISUSE;
+}
+
+static void store_roll_back(struct store *store)
+{
+    if (store->db && !sqlite3_get_autocommit(store->db))
+        store_execute(store, "ROLLBACK");
 }
 
 int store_number(struct store *store, const char *sql, int64_t *out)
@@ -183,26 +201,42 @@ int store_bytes(struct store *store, int64_t *out)
     return rc;
 }
 
-/* -- opening --------------------------------------------------------------------------------------------------- */
+/* -- opening ----------------------------------------------------------------------------------- */
+
+struct identity {
+    int64_t application, schema, tables; /* tables: how many */
+};
 
 static phasor_status store_refuse(struct store *store, int rc, const char *path)
 {
     const int kind = rc & 0xff;
     if (kind == SQLITE_NOMEM)
         return fail_memory();
-    store->broken = kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || kind == SQLITE_FORMAT || kind == SQLITE_ERROR;
-    return fail(PHASOR_ERROR_FILE, "%s: %s", path, store->db ? sqlite3_errmsg(store->db) : sqlite3_errstr(rc));
+    store->broken = kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || kind == SQLITE_FORMAT ||
+                    kind == SQLITE_ERROR;
+    return fail(PHASOR_ERROR_FILE, "%s: %s", path,
+                store->db ? sqlite3_errmsg(store->db) : sqlite3_errstr(rc));
 }
 
-static phasor_status store_refuse_kind(struct store *store, const char *path, int64_t application, int64_t schema)
+static bool identity_is_empty(const struct identity *identity)
 {
-    store->broken = true;
-    if (application != APPLICATION)
-        return fail(PHASOR_ERROR_FILE, "%s is not a cache of Phasor", path);
-    return fail(PHASOR_ERROR_FILE, "%s has schema %lld, this version knows %d", path, (long long)schema, SCHEMA);
+    return identity->application == 0 && identity->schema == 0 && identity->tables == 0;
 }
 
-/* Settings of a connection; none of them touches the file. A database is not trusted to bring code of its own. */
+static phasor_status store_check_identity(struct store *store, const char *path,
+                                          const struct identity *identity)
+{
+    if (identity->application == APPLICATION && identity->schema == SCHEMA)
+        return PHASOR_OK;
+    store->broken = true;
+    if (identity->application != APPLICATION)
+        return fail(PHASOR_ERROR_FILE, "%s is not a cache of Phasor", path);
+    return fail(PHASOR_ERROR_FILE, "%s has schema %lld, this version knows %d", path,
+                (long long)identity->schema, SCHEMA);
+}
+
+/* Settings of a connection; none of them touches the file. A database is not trusted to bring code
+ * of its own, and /tmp may be read-only. */
 static int store_configure(struct store *store)
 {
     sqlite3_extended_result_codes(store->db, 1);
@@ -210,39 +244,51 @@ static int store_configure(struct store *store)
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    return SQLITE_OK;
+    return store_execute(store, "PRAGMA temp_store=MEMORY");
 }
 
 static int store_connect(struct store *store, const char *name, int flags)
 {
-    *store = (struct store){.writable = (flags & SQLITE_OPEN_READWRITE) != 0};
+    *store = (struct store){0};
     const int rc = sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
     return rc == SQLITE_OK ? store_configure(store) : rc;
 }
 
-static int store_identify(struct store *store, int64_t *application, int64_t *schema, int64_t *tables)
+static int identity_read(struct store *store, struct identity *out)
 {
-    int rc = store_number(store, "PRAGMA application_id", application);
+    int rc = store_number(store, "PRAGMA application_id", &out->application);
     if (rc == SQLITE_OK)
-        rc = store_number(store, "PRAGMA user_version", schema);
-    *tables = 1;
-    if (rc == SQLITE_OK && *application == 0 && *schema == 0)
-        rc = store_number(store, "SELECT count(*) FROM sqlite_master", tables);
+        rc = store_number(store, "PRAGMA user_version", &out->schema);
+    if (rc == SQLITE_OK)
+        rc = store_number(store, "SELECT count(*) FROM sqlite_master", &out->tables);
+    return rc;
+}
+
+/* In one transaction: another process may make the tables between two reads. */
+static int store_identify(struct store *store, struct identity *out)
+{
+    int rc = store_execute(store, "BEGIN");
+    if (rc == SQLITE_OK)
+        rc = identity_read(store, out);
+    if (rc == SQLITE_OK)
+        rc = store_execute(store, "COMMIT");
+    if (rc != SQLITE_OK)
+        store_roll_back(store);
     return rc;
 }
 
 static int store_create(struct store *store)
 {
-    int64_t application, schema, tables;
+    struct identity identity;
     int rc = store_execute(store, "BEGIN IMMEDIATE");
     if (rc == SQLITE_OK)
-        rc = store_identify(store, &application, &schema, &tables);
-    if (rc == SQLITE_OK && tables == 0)
+        rc = identity_read(store, &identity);
+    if (rc == SQLITE_OK && identity_is_empty(&identity))
         rc = store_execute(store, embedded_schema[0].text);
     if (rc == SQLITE_OK)
         rc = store_execute(store, "COMMIT");
-    if (rc != SQLITE_OK && store->db && !sqlite3_get_autocommit(store->db))
-        store_execute(store, "ROLLBACK");
+    if (rc != SQLITE_OK)
+        store_roll_back(store);
     return rc;
 }
 
@@ -268,21 +314,28 @@ static int store_set_journal(struct store *store, bool wal)
     return store_execute(store, is_wal ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL");
 }
 
+/* The journal is set before the tables are made, so that they are written without a wait for the
+ * disk. */
+static int store_fill(struct store *store, bool wal)
+{
+    int rc = store_execute(store, "PRAGMA auto_vacuum=INCREMENTAL");
+    if (rc == SQLITE_OK)
+        rc = store_set_journal(store, wal);
+    return rc == SQLITE_OK ? store_create(store) : rc;
+}
+
 static phasor_status store_setup(struct store *store, const char *path, bool wal)
 {
-    int64_t application, schema, tables;
-    int rc = store_identify(store, &application, &schema, &tables);
-    if (rc == SQLITE_OK && tables == 0) {
-        rc = store_execute(store, "PRAGMA auto_vacuum=INCREMENTAL");
+    struct identity identity;
+    int rc = store_identify(store, &identity);
+    if (rc == SQLITE_OK && identity_is_empty(&identity)) {
+        rc = store_fill(store, wal);
         if (rc == SQLITE_OK)
-            rc = store_create(store);
-        if (rc == SQLITE_OK)
-            rc = store_identify(store, &application, &schema, &tables);
+            rc = store_identify(store, &identity);
     }
     if (rc != SQLITE_OK)
         return store_refuse(store, rc, path);
-    if (application != APPLICATION || schema != SCHEMA)
-        return store_refuse_kind(store, path, application, schema);
+    TRY(store_check_identity(store, path, &identity));
     rc = store_set_journal(store, wal);
     return rc == SQLITE_OK ? PHASOR_OK : store_refuse(store, rc, path);
 }
@@ -309,7 +362,8 @@ static void store_remember_file(struct store *store, const char *path)
 phasor_status store_open_memory(struct store *store)
 {
     const int rc = store_connect(store, ":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-    phasor_status status = rc == SQLITE_OK ? store_setup(store, ":memory:", false) : store_refuse(store, rc, ":memory:");
+    phasor_status status = rc == SQLITE_OK ? store_setup(store, ":memory:", false)
+                                           : store_refuse(store, rc, ":memory:");
     return status == PHASOR_OK ? status : store_close_failed(store, status);
 }
 
@@ -317,6 +371,7 @@ phasor_status store_open_file(struct store *store, const char *path, bool wal)
 {
     int rc = store_connect(store, path, SQLITE_OPEN_READWRITE);
     phasor_status status = PHASOR_OK;
+    store->is_file = true;
     store_remember_file(store, path);
     if (rc != SQLITE_OK)
         status = store_refuse(store, rc, path);
@@ -327,15 +382,15 @@ phasor_status store_open_file(struct store *store, const char *path, bool wal)
     return status == PHASOR_OK ? status : store_close_failed(store, status);
 }
 
-/* -- read only ------------------------------------------------------------------------------------------------- */
+/* -- read only --------------------------------------------------------------------------------- */
 
 /* file:/a%20b?mode=ro: only letters, digits and a few marks stand for themselves in the name. */
 static phasor_status uri_write(struct text *uri, const char *path, const char *query)
 {
     text_add(uri, "file:");
     for (const unsigned char *c = (const unsigned char *)path; *c; c++) {
-        const bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
-                           strchr("/._-", *c) != NULL;
+        const bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                           (*c >= '0' && *c <= '9') || strchr("/._-", *c) != NULL;
         text_format(uri, plain ? "%c" : "%%%02X", *c);
     }
     text_add(uri, query);
@@ -344,24 +399,22 @@ static phasor_status uri_write(struct text *uri, const char *path, const char *q
 
 phasor_status store_open_read_only(struct store *store, const char *path, bool frozen)
 {
-    int64_t application = 0, schema = 0, tables;
+    struct identity identity;
     struct text uri = {0};
     *store = (struct store){0};
     phasor_status status = uri_write(&uri, path, frozen ? "?immutable=1" : "?mode=ro");
     if (status == PHASOR_OK) {
         int rc = store_connect(store, uri.at, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
         if (rc == SQLITE_OK)
-            rc = store_identify(store, &application, &schema, &tables);
-        if (rc != SQLITE_OK)
-            status = store_refuse(store, rc, path);
-        else if (application != APPLICATION || schema != SCHEMA)
-            status = store_refuse_kind(store, path, application, schema);
+            rc = store_identify(store, &identity);
+        status = rc == SQLITE_OK ? store_check_identity(store, path, &identity)
+                                 : store_refuse(store, rc, path);
     }
     text_free(&uri);
     return status == PHASOR_OK ? status : store_close_failed(store, status);
 }
 
-/* -- closing --------------------------------------------------------------------------------------------------- */
+/* -- closing ----------------------------------------------------------------------------------- */
 
 void store_close(struct store *store, bool tidy)
 {

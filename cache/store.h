@@ -1,5 +1,6 @@
-/* store.h - one open database: statements by number, bound and run in one call. SQLite is known here and in the files of
- * this folder only. Functions that return int give an SQLite result code. */
+/* store.h - one open database: statements by number, bound and run in one call. SQLite is known
+ * here and in the files of this folder only. Functions that return int give an SQLite result code.
+ */
 #pragma once
 #include "base/hash.h"
 #include "base/status.h"
@@ -16,13 +17,14 @@ enum statement {
     ADD_UNIT,
     ADD_KERNEL,
     ADD_PLAN,
-    DELETE_KERNEL, /* key, arch, canonical, toolchain: the row that a new one replaces */
-    DELETE_UNIT,   /* id */
-    DELETE_PLAN,   /* id */
+    DELETE_KERNEL,    /* key, arch, canonical, toolchain: the row that a new one replaces */
+    DELETE_UNIT,      /* id */
+    DELETE_PLAN,      /* id */
     DELETE_SAME_PLAN, /* key, canonical */
-    SET_LAST_USE,  /* time, kind, id */
-    ADD_COUNTER,   /* name, increment */
-    SET_NOTE,      /* name, value */
+    SET_LAST_USE,     /* time, kind, id */
+    DELETE_LAST_USE,  /* kind, id */
+    ADD_COUNTER,      /* name, increment */
+    SET_NOTE,         /* name, value */
     STATEMENTS
 };
 enum { KERNEL_UNIT, KERNEL_CHECKSUM, KERNEL_CUBIN, KERNEL_TOOLCHAIN, KERNEL_NAME, KERNEL_SEAL };
@@ -34,27 +36,32 @@ enum { BUSY_WAIT_MS = 10000, BUSY_WAIT_SHORT_MS = 200 };
 struct store {
     sqlite3 *db; /* NULL: closed, every call is SQLITE_MISUSE */
     sqlite3_stmt *statements[STATEMENTS];
-    bool writable;
-    bool broken; /* the file that was just refused is damaged, foreign or newer: set it aside */
+    bool is_file; /* that rows can be put into */
+    bool broken;  /* the file that was just refused is damaged, foreign or newer: set it aside */
     dev_t device;
     ino_t inode; /* which file this was, whatever its name is now */
 };
 
 phasor_status store_open_memory(struct store *store);
-/* wal: the file system is local. The file exists (location_make_file); an empty one gets the schema. */
+/* wal: the file system is local. The file exists (location_make_file); an empty one gets the
+ * schema. */
 phasor_status store_open_file(struct store *store, const char *path, bool wal);
 /* frozen: nobody can write it (location_is_frozen). */
 phasor_status store_open_read_only(struct store *store, const char *path, bool frozen);
-/* tidy: leave nothing but the database itself, if this is its last user. Not for a damaged file, and not before a fork. */
+/* tidy: leave nothing but the database itself, if this is its last user. Not for a damaged file,
+ * and not before a fork. */
 void store_close(struct store *store, bool tidy);
 /* Forgets a connection that belongs to another process, without touching its file. */
 void store_abandon(struct store *store);
 
-/* Format, a letter an argument: h struct hash; b const void *, size_t; t const char * (NULL: SQL NULL); i int64_t; d double;
- * u int (-1: SQL NULL). Blobs and texts must live until the statement is reset. */
+/* Format, a letter an argument: h struct hash; b const void *, size_t; t const char * (NULL: SQL
+ * NULL); i int64_t; d double; u int (-1: SQL NULL). Blobs and texts must live until the statement
+ * is reset. */
 int store_run(struct store *store, enum statement which, const char *format, ...);
-/* SQLITE_ROW with *out at the row, or another code with *out NULL. After a row call sqlite3_reset(*out). */
-int store_find(struct store *store, enum statement which, sqlite3_stmt **out, const char *format, ...);
+/* SQLITE_ROW with *out at the row, or another code with *out NULL. After a row call
+ * sqlite3_reset(*out). */
+int store_find(struct store *store, enum statement which, sqlite3_stmt **out, const char *format,
+               ...);
 
 int store_execute(struct store *store, const char *sql);
 /* The first column of the first row of an SQL text; 0 when there is no row. */

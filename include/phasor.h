@@ -226,14 +226,15 @@ typedef struct phasor_binding {
     int64_t size;
 } phasor_binding;
 
-/* The shapes of all tensor inputs for these sizes; example sizes fill what stays unbound. dims: rank numbers for each
- * tensor input, one after the other, and one number for each integer input. PHASOR_ERROR_INPUT: an unknown name, two
+/* The shapes of all tensor inputs for these sizes; example sizes fill what stays unbound. dims: in the order of the inputs,
+ * rank numbers for each tensor and one number for each input of kind PHASOR_INT. PHASOR_ERROR_INPUT: an unknown name, two
  * values for one symbol (both names are in the message), a size out of range. */
 PHASOR_API phasor_status phasor_program_sizes(const phasor_program *program, const phasor_binding *bindings, int count,
                                               int64_t *dims, int capacity);
 
 /* Plans and compiles for inputs of these shapes without running; data pointers may be NULL (taken as aligned to 16
- * bytes), inputs of kind PHASOR_NONE are not allowed for tensors. */
+ * bytes), inputs of kind PHASOR_NONE are not allowed for tensors. Addresses are looked at for their alignment only and
+ * never followed, so that one that is no memory stands for "a tensor aligned like this". */
 PHASOR_API phasor_status phasor_program_prepare(phasor_program *program, const phasor_value *inputs, int count);
 
 /* The text of a stage: "loaded", "real", "plan", "cuda", "ptx". inputs: shapes for the last three, as in prepare; may be
@@ -265,7 +266,11 @@ PHASOR_API phasor_status phasor_state_check(phasor_program *program, phasor_stat
  * Slots that are one tensor or views of one share its memory, which is freed with the last of them: any order, any
  * thread, also after program, runtime and stream are closed. A slot that is an input or a view of one points into the
  * caller's memory (see own_outputs). Slots that view weights are read-only; slots that view state change with the next
- * run. Freeing an output is ordered after the work of `stream` issued before the deleter is called. */
+ * run. Freeing an output is ordered after the work of `stream` issued before the deleter is called.
+ *
+ * In each slot, dl_tensor.data is the start of the memory that it shares (of the caller's tensor, for a view of an input)
+ * and byte_offset is where the slot's first element lies in it: slots with equal data share memory. Strides are given,
+ * never NULL. dl_tensor.device says where it is; phasor_copy_to_host reads any of them. */
 PHASOR_API phasor_status phasor_run(phasor_program *program, phasor_state *state, const phasor_value *inputs,
                                     int input_count, phasor_value *outputs, int output_count, void *stream);
 
@@ -276,6 +281,11 @@ PHASOR_API phasor_status phasor_run(phasor_program *program, phasor_state *state
  * is PHASOR_ERROR_INPUT. */
 PHASOR_API phasor_status phasor_run_into(phasor_program *program, phasor_state *state, const phasor_value *inputs,
                                          int input_count, phasor_value *outputs, int output_count, void *stream);
+
+/* Copies a tensor, on the device or in host memory, of any strides, to nbytes of host memory in row-major order. Waits for
+ * the work that was issued before on any stream of the runtime's device. PHASOR_ERROR_USAGE: nbytes is not the tensor's
+ * number of elements times their size. */
+PHASOR_API phasor_status phasor_copy_to_host(phasor_runtime *runtime, const DLTensor *from, void *to, size_t nbytes);
 
 /* What the latest call of this thread on the program did. */
 typedef struct phasor_run_info {
@@ -290,6 +300,9 @@ PHASOR_API phasor_status phasor_program_info(const phasor_program *program, phas
 
 /* Where the runtime's cache is; ":memory:" when nothing is kept. */
 PHASOR_API const char *phasor_cache_path(const phasor_runtime *runtime);
+/* For those whose purpose is the store: PHASOR_OK when what is compiled from now on is kept in it, else PHASOR_ERROR_FILE
+ * and why not. */
+PHASOR_API phasor_status phasor_cache_require(phasor_runtime *runtime);
 /* "stats", "list": a table for people, or a JSON document. Free with phasor_free. PHASOR_ERROR_FILE: unusable store. */
 PHASOR_API phasor_status phasor_cache_show(phasor_runtime *runtime, const char *what, bool json, char **text);
 PHASOR_API phasor_status phasor_cache_clear(phasor_runtime *runtime);
@@ -309,7 +322,8 @@ PHASOR_API int phasor_tensors_count(const phasor_tensors *tensors);
 PHASOR_API const char *phasor_tensors_name(const phasor_tensors *tensors, int index);
 /* Borrowed host tensor or other value; false when there is none of that name. */
 PHASOR_API bool phasor_tensors_find(const phasor_tensors *tensors, const char *name, phasor_value *out);
-/* Host tensors of any strides and other values. */
+/* Host tensors of any strides and other values. Complex tensors are written as real views that __metadata__ names. The file
+ * is replaced when all is written. */
 PHASOR_API phasor_status phasor_tensors_write(const char *path, const char *const *names, const phasor_value *values,
                                               int count);
 

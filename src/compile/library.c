@@ -1,6 +1,7 @@
 /* library.c - see library.h.
  *
- * To look in another place, add a row to `places`. A row is an optional variable, and a pattern for the folder.
+ * To look in another place, add a row to `places`. A row is an optional variable, and a pattern for
+ * the folder.
  */
 #include "compile/library.h"
 
@@ -45,7 +46,8 @@ static const struct place {
 
 enum { PLACE_COUNT = sizeof places / sizeof *places };
 
-/* What was tried, for the message; `reason` is the loader's word on the last file that exists but cannot be opened. */
+/* What was tried, for the message; `reason` is the loader's word on the last file that exists but
+ * cannot be opened. */
 struct search {
     struct text tried, reason;
 };
@@ -91,15 +93,18 @@ static void *place_open(struct search *search, const struct place *place)
 /* The wheels that the build put beside what it built. */
 static void *beside_open(struct search *search)
 {
-    static const char *const folders[] = {"cuda-wheels/nvidia/cu1[3-9]/lib", "cuda-wheels/nvidia/cuda_nvrtc/lib",
-                                          "../cuda-wheels/nvidia/cu1[3-9]/lib", "../cuda-wheels/nvidia/cuda_nvrtc/lib"};
+    static const char *const folders[] = {
+        "cuda-wheels/nvidia/cu1[3-9]/lib", "cuda-wheels/nvidia/cuda_nvrtc/lib",
+        "../cuda-wheels/nvidia/cu1[3-9]/lib", "../cuda-wheels/nvidia/cuda_nvrtc/lib"};
     Dl_info self;
     char folder[PATH_MAX];
-    if (!dladdr((void *)(uintptr_t)library_open, &self) || !self.dli_fname || !strrchr(self.dli_fname, '/'))
+    if (!dladdr((void *)(uintptr_t)library_open, &self) || !self.dli_fname ||
+        !strrchr(self.dli_fname, '/'))
         return NULL;
     const int length = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        if (snprintf(folder, sizeof folder, "%.*s/%s", length, self.dli_fname, folders[i]) >= (int)sizeof folder)
+        if (snprintf(folder, sizeof folder, "%.*s/%s", length, self.dli_fname, folders[i]) >=
+            (int)sizeof folder)
             continue;
         void *handle = folder_open(search, folder);
         if (handle)
@@ -121,7 +126,7 @@ static void *anywhere_open(struct search *search)
     return handle ? handle : beside_open(search);
 }
 
-/* -- the build number ------------------------------------------------------------------------------------------ */
+/* -- the build number -------------------------------------------------------------------------- */
 
 /* "13.0.88" at the start of text, three numbers; "" when it is no such text. */
 static void build_copy(char build[32], const char *text)
@@ -137,8 +142,8 @@ static void build_from_wheel(char build[32], const char *path)
     const char *root = strstr(path, "/nvidia/");
     char pattern[PATH_MAX];
     glob_t found = {0};
-    if (!root || snprintf(pattern, sizeof pattern, "%.*s/nvidia_cuda_nvrtc*.dist-info", (int)(root - path), path) >=
-                     (int)sizeof pattern)
+    if (!root || snprintf(pattern, sizeof pattern, "%.*s/nvidia_cuda_nvrtc*.dist-info",
+                          (int)(root - path), path) >= (int)sizeof pattern)
         return;
     if (glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc == 1) {
         const char *name = strrchr(found.gl_pathv[0], '/');
@@ -156,7 +161,8 @@ static void build_from_toolkit(char build[32], const char *path)
     const char *root = strstr(path, "/targets/");
     if (!root)
         root = strstr(path, "/lib");
-    if (!root || snprintf(name, sizeof name, "%.*s/version.json", (int)(root - path), path) >= (int)sizeof name)
+    if (!root || snprintf(name, sizeof name, "%.*s/version.json", (int)(root - path), path) >=
+                     (int)sizeof name)
         return;
     FILE *file = fopen(name, "r");
     if (!file)
@@ -184,14 +190,15 @@ static void build_find(struct library *library)
         build_from_toolkit(library->build, library->path);
 }
 
-/* -- opening --------------------------------------------------------------------------------------------------- */
+/* -- opening ----------------------------------------------------------------------------------- */
 
 static phasor_status path_find(struct library *library)
 {
     Dl_info info = {0};
     char resolved[PATH_MAX];
     const void *symbol = dlsym(library->handle, "nvrtcVersion");
-    const char *path = symbol && dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : "libnvrtc.so";
+    const char *path =
+        symbol && dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : "libnvrtc.so";
     if (realpath(path, resolved))
         path = resolved;
     library->path = memory_new(strlen(path) + 1);
@@ -204,12 +211,18 @@ static phasor_status path_find(struct library *library)
 static phasor_status search_fail(const struct search *search, const char *named)
 {
     if (named)
-        return fail(PHASOR_ERROR_COMPILE, "PHASOR_NVRTC=%s cannot be opened: %s. Name libnvrtc's file of CUDA 12.4 or "
-                    "newer, or unset PHASOR_NVRTC to search for it", named, text_get(&search->reason));
-    return fail(PHASOR_ERROR_COMPILE, "NVRTC not found: neither libnvrtc.so.13, libnvrtc.so.12 nor libnvrtc.so on the "
-                "loader's path, nor in %s.%s%s Install the CUDA toolkit 12.4 or newer, or run `pip install "
-                "nvidia-cuda-nvrtc`, or let PHASOR_NVRTC name the file; kernels in the cache run without it",
-                text_get(&search->tried), search->reason.length ? " The loader said: " : "", text_get(&search->reason));
+        return fail(PHASOR_ERROR_COMPILE,
+                    "PHASOR_NVRTC=%s cannot be opened: %s. Name libnvrtc's file of CUDA 12.4 or "
+                    "newer, or unset PHASOR_NVRTC to search for it",
+                    named, text_get(&search->reason));
+    return fail(
+        PHASOR_ERROR_COMPILE,
+        "NVRTC not found: neither libnvrtc.so.13, libnvrtc.so.12 nor libnvrtc.so on the "
+        "loader's path, nor in %s.%s%s Install the CUDA toolkit 12.4 or newer, or run `pip install "
+        "nvidia-cuda-nvrtc`, or let PHASOR_NVRTC name the file; kernels in the "
+        "cache run without it",
+        text_get(&search->tried), search->reason.length ? " The loader said: " : "",
+        text_get(&search->reason));
 }
 
 phasor_status library_open(struct library *out)
@@ -222,7 +235,8 @@ phasor_status library_open(struct library *out)
     else
         out->handle = anywhere_open(&search);
 
-    const phasor_status status = out->handle ? path_find(out) : search_fail(&search, named && *named ? named : NULL);
+    const phasor_status status =
+        out->handle ? path_find(out) : search_fail(&search, named && *named ? named : NULL);
     text_free(&search.tried);
     text_free(&search.reason);
     if (status == PHASOR_OK)

@@ -8,7 +8,7 @@
 
 struct library {
     void *handle;
-    char *path;    /* of the file that was opened, links resolved */
+    char *path;     /* of the file that was opened, links resolved */
     char build[32]; /* "13.0.88" when the file's name or its package says so, else "" */
 };
 

@@ -2,7 +2,8 @@
  *
  *     "extern \"C\" __global__ void f(...) {...}", "sm_90"  ->  an ELF image for that arch
  *
- * The options never include fast math or flush to zero, and no contraction: the generator says fma where it wants one.
+ * The options never include fast math or flush to zero, and no contraction: the generator says fma
+ * where it wants one.
  */
 #include "compile/nvrtc.h"
 
@@ -22,9 +23,10 @@
 
 /* The functions of NVRTC that are used; all of them are in every version since 11.2. */
 #define NVRTC_FUNCTIONS(X)                                                                         \
-    X(Version) X(GetErrorString) X(GetNumSupportedArchs) X(GetSupportedArchs) X(CreateProgram)     \
-    X(DestroyProgram) X(CompileProgram) X(GetPTXSize) X(GetPTX) X(GetCUBINSize) X(GetCUBIN)        \
-    X(GetProgramLogSize) X(GetProgramLog)
+    X(Version)                                                                                     \
+    X(GetErrorString) X(GetNumSupportedArchs) X(GetSupportedArchs) X(CreateProgram)                \
+        X(DestroyProgram) X(CompileProgram) X(GetPTXSize) X(GetPTX) X(GetCUBINSize) X(GetCUBIN)    \
+            X(GetProgramLogSize) X(GetProgramLog)
 
 enum { OPTION_COUNT = 6, LISTED_LINES = 200 };
 
@@ -41,22 +43,25 @@ struct compiler {
 #undef FIELD
 };
 
-/* -- opening --------------------------------------------------------------------------------------------------- */
+/* -- opening ----------------------------------------------------------------------------------- */
 
 static phasor_status compiler_resolve(struct compiler *compiler)
 {
 #define RESOLVE(name)                                                                              \
     compiler->name = (__typeof__(compiler->name))dlsym(compiler->library.handle, "nvrtc" #name);   \
     if (!compiler->name)                                                                           \
-        return fail(PHASOR_ERROR_COMPILE, "%s has no function nvrtc" #name "; NVRTC 12.4 or newer is needed",             \
+        return fail(PHASOR_ERROR_COMPILE,                                                          \
+                    "%s has no function nvrtc" #name "; NVRTC 12.4 or newer is needed",            \
                     compiler->library.path);
     NVRTC_FUNCTIONS(RESOLVE)
 #undef RESOLVE
     return PHASOR_OK;
 }
 
-/* The options for one kind of code ("sm_90" or "compute_90"), in the order in which they are passed. */
-static int options_list(const struct compiler *compiler, const char *target, char first[48], const char *list[OPTION_COUNT])
+/* The options for one kind of code ("sm_90" or "compute_90"), in the order in which they are
+ * passed. */
+static int options_list(const struct compiler *compiler, const char *target, char first[48],
+                        const char *list[OPTION_COUNT])
 {
     int count = 0;
     snprintf(first, 48, "--gpu-architecture=%s", target);
@@ -89,7 +94,8 @@ static phasor_status compiler_list_archs(struct compiler *compiler)
     int count = 0, numbers[128];
     if (compiler->GetNumSupportedArchs(&count) != NVRTC_SUCCESS || count < 1 || count > 128 ||
         compiler->GetSupportedArchs(numbers) != NVRTC_SUCCESS)
-        return fail(PHASOR_ERROR_COMPILE, "%s does not say which archs it compiles for", compiler->library.path);
+        return fail(PHASOR_ERROR_COMPILE, "%s does not say which archs it compiles for",
+                    compiler->library.path);
     compiler->archs = NEW(&compiler->arena, const char *, count);
     compiler->options = NEW(&compiler->arena, const char *, count);
     if (!compiler->archs || !compiler->options)
@@ -116,7 +122,8 @@ static phasor_status compiler_setup(struct compiler *compiler)
     if (strncmp(build, prefix, (size_t)length) == 0)
         snprintf(compiler->version, sizeof compiler->version, "nvrtc %s", build);
     else
-        snprintf(compiler->version, sizeof compiler->version, "nvrtc %d.%d", compiler->major, compiler->minor);
+        snprintf(compiler->version, sizeof compiler->version, "nvrtc %d.%d", compiler->major,
+                 compiler->minor);
     return compiler_list_archs(compiler);
 }
 
@@ -143,7 +150,7 @@ void compiler_close(struct compiler *compiler)
     memory_free(compiler);
 }
 
-/* -- what it is ------------------------------------------------------------------------------------------------ */
+/* -- what it is -------------------------------------------------------------------------------- */
 
 static int arch_find(const struct compiler *compiler, const char *arch)
 {
@@ -180,7 +187,7 @@ const char *compiler_options_text(const struct compiler *compiler, const char *a
     return index < 0 ? "" : compiler->options[index];
 }
 
-/* -- compiling ------------------------------------------------------------------------------------------------- */
+/* -- compiling --------------------------------------------------------------------------------- */
 
 static void source_list(struct text *text, const char *source)
 {
@@ -209,16 +216,17 @@ static void log_add(const struct compiler *compiler, nvrtcProgram program, struc
     memory_free(log);
 }
 
-static phasor_status compile_fail(const struct compiler *compiler, const struct compile_request *request,
-                                  nvrtcProgram program, nvrtcResult result)
+static phasor_status compile_fail(const struct compiler *compiler,
+                                  const struct compile_request *request, nvrtcProgram program,
+                                  nvrtcResult result)
 {
     struct text log = {0}, source = {0};
     log_add(compiler, program, &log);
     source_list(&source, request->source);
     const phasor_status status =
         result == NVRTC_ERROR_OUT_OF_MEMORY ? PHASOR_ERROR_MEMORY : PHASOR_ERROR_COMPILE;
-    fail(status, "%s: %s for %s: %s\n%sthe source:\n%s", request->name, compiler->version, request->arch,
-         compiler->GetErrorString(result), text_get(&log), text_get(&source));
+    fail(status, "%s: %s for %s: %s\n%sthe source:\n%s", request->name, compiler->version,
+         request->arch, compiler->GetErrorString(result), text_get(&log), text_get(&source));
     text_free(&log);
     text_free(&source);
     return status;
@@ -228,8 +236,9 @@ static phasor_status compile_fail(const struct compiler *compiler, const struct 
 typedef nvrtcResult product_size(nvrtcProgram program, size_t *size);
 typedef nvrtcResult product_bytes(nvrtcProgram program, char *bytes);
 
-static phasor_status compile_one(const struct compiler *compiler, const struct compile_request *request,
-                                 const char *target, product_size *get_size, product_bytes *get_bytes, char **bytes,
+static phasor_status compile_one(const struct compiler *compiler,
+                                 const struct compile_request *request, const char *target,
+                                 product_size *get_size, product_bytes *get_bytes, char **bytes,
                                  size_t *nbytes)
 {
     char first[48];
@@ -238,7 +247,8 @@ static phasor_status compile_one(const struct compiler *compiler, const struct c
     phasor_status status = PHASOR_OK;
     const int count = options_list(compiler, target, first, list);
 
-    nvrtcResult result = compiler->CreateProgram(&program, request->source, request->name, 0, NULL, NULL);
+    nvrtcResult result =
+        compiler->CreateProgram(&program, request->source, request->name, 0, NULL, NULL);
     if (result == NVRTC_SUCCESS)
         result = compiler->CompileProgram(program, count, list);
     if (result == NVRTC_SUCCESS)
@@ -259,27 +269,30 @@ done:
     return status;
 }
 
-static phasor_status arch_fail(const struct compiler *compiler, const struct compile_request *request)
+static phasor_status arch_fail(const struct compiler *compiler,
+                               const struct compile_request *request)
 {
     struct text known = {0};
     for (int i = 0; i < compiler->arch_count; i++)
         text_format(&known, "%s%s", i ? " " : "", compiler->archs[i]);
-    fail(PHASOR_ERROR_COMPILE, "%s: %s does not compile for %s; it knows %s", request->name, compiler->version,
-         request->arch, text_get(&known));
+    fail(PHASOR_ERROR_COMPILE, "%s: %s does not compile for %s; it knows %s", request->name,
+         compiler->version, request->arch, text_get(&known));
     text_free(&known);
     return PHASOR_ERROR_COMPILE;
 }
 
-static phasor_status compile_ptx(const struct compiler *compiler, const struct compile_request *request,
-                                 struct compile_result *out)
+static phasor_status compile_ptx(const struct compiler *compiler,
+                                 const struct compile_request *request, struct compile_result *out)
 {
     char target[32];
     size_t nbytes;
     snprintf(target, sizeof target, "compute_%s", request->arch + 3);
-    return compile_one(compiler, request, target, compiler->GetPTXSize, compiler->GetPTX, &out->ptx, &nbytes);
+    return compile_one(compiler, request, target, compiler->GetPTXSize, compiler->GetPTX, &out->ptx,
+                       &nbytes);
 }
 
-phasor_status compiler_run(struct compiler *compiler, const struct compile_request *request, struct compile_result *out)
+phasor_status compiler_run(struct compiler *compiler, const struct compile_request *request,
+                           struct compile_result *out)
 {
     struct timespec before, after;
     *out = (struct compile_result){0};
@@ -287,10 +300,11 @@ phasor_status compiler_run(struct compiler *compiler, const struct compile_reque
         return arch_fail(compiler, request);
 
     clock_gettime(CLOCK_MONOTONIC, &before);
-    phasor_status status = compile_one(compiler, request, request->arch, compiler->GetCUBINSize, compiler->GetCUBIN,
-                                       (char **)&out->cubin, &out->cubin_size);
+    phasor_status status = compile_one(compiler, request, request->arch, compiler->GetCUBINSize,
+                                       compiler->GetCUBIN, (char **)&out->cubin, &out->cubin_size);
     clock_gettime(CLOCK_MONOTONIC, &after);
-    out->milliseconds = (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) * 1e-6;
+    out->milliseconds = (double)(after.tv_sec - before.tv_sec) * 1e3 +
+                        (double)(after.tv_nsec - before.tv_nsec) * 1e-6;
     if (status == PHASOR_OK && request->want_ptx)
         status = compile_ptx(compiler, request, out);
     if (status != PHASOR_OK)
@@ -306,7 +320,8 @@ struct compiler {
 
 static phasor_status compiler_absent(void)
 {
-    return fail(PHASOR_ERROR_COMPILE, "this Phasor was built without CUDA (PHASOR_CUDA=OFF) and cannot compile kernels; "
+    return fail(PHASOR_ERROR_COMPILE,
+                "this Phasor was built without CUDA (PHASOR_CUDA=OFF) and cannot compile kernels; "
                 "build it where the CUDA headers are found");
 }
 
@@ -354,7 +369,8 @@ const char *compiler_options_text(const struct compiler *compiler, const char *a
     return "";
 }
 
-phasor_status compiler_run(struct compiler *compiler, const struct compile_request *request, struct compile_result *out)
+phasor_status compiler_run(struct compiler *compiler, const struct compile_request *request,
+                           struct compile_result *out)
 {
     (void)compiler;
     (void)request;

@@ -1,4 +1,5 @@
-/* device.c - see device.h. An ordinal -> a device with its context; entering and leaving that context. */
+/* device.c - see device.h. An ordinal -> a device with its context; entering and leaving that
+ * context. */
 #include "device/device_private.h"
 
 #ifdef PHASOR_CUDA
@@ -15,7 +16,8 @@ phasor_status device_count(int *count)
     TRY(driver_get(&driver));
     TRY(driver_check(driver, driver->DeviceGetCount(count), "cuDeviceGetCount"));
     if (*count < 1)
-        return fail(PHASOR_ERROR_DEVICE, "the CUDA driver finds no device: check that nvidia-smi lists one and that "
+        return fail(PHASOR_ERROR_DEVICE,
+                    "the CUDA driver finds no device: check that nvidia-smi lists one and that "
                     "CUDA_VISIBLE_DEVICES does not hide it");
     return PHASOR_OK;
 }
@@ -29,21 +31,28 @@ phasor_status device_driver_version(int *version)
     return PHASOR_OK;
 }
 
-/* -- opening --------------------------------------------------------------------------------------------------- */
+/* -- opening ----------------------------------------------------------------------------------- */
 
-static phasor_status device_read(const struct driver *driver, int ordinal, CUdevice *handle, struct device_info *info)
+static phasor_status device_read(const struct driver *driver, int ordinal, CUdevice *handle,
+                                 struct device_info *info)
 {
     int count, major, minor;
     TRY(device_count(&count));
     if (ordinal < 0 || ordinal >= count)
-        return fail(PHASOR_ERROR_DEVICE, "there is no device %d; the driver has %d, numbered from 0", ordinal, count);
+        return fail(PHASOR_ERROR_DEVICE,
+                    "there is no device %d; the driver has %d, numbered from 0", ordinal, count);
     TRY(driver_check(driver, driver->DeviceGet(handle, ordinal), "cuDeviceGet"));
-    TRY(driver_check(driver, driver->DeviceGetName(info->name, (int)sizeof info->name, *handle), "cuDeviceGetName"));
+    TRY(driver_check(driver, driver->DeviceGetName(info->name, (int)sizeof info->name, *handle),
+                     "cuDeviceGetName"));
     TRY(driver_check(driver, driver->DeviceTotalMem(&info->memory, *handle), "cuDeviceTotalMem"));
-    TRY(driver_check(driver, driver->DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, *handle),
-                     "cuDeviceGetAttribute"));
-    TRY(driver_check(driver, driver->DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, *handle),
-                     "cuDeviceGetAttribute"));
+    TRY(driver_check(
+        driver,
+        driver->DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, *handle),
+        "cuDeviceGetAttribute"));
+    TRY(driver_check(
+        driver,
+        driver->DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, *handle),
+        "cuDeviceGetAttribute"));
     snprintf(info->arch, sizeof info->arch, "sm_%d%d", major, minor);
     return PHASOR_OK;
 }
@@ -74,7 +83,8 @@ static phasor_status context_open(struct device *device)
         device->context = current;
         return PHASOR_OK;
     }
-    const CUresult result = device->driver->DevicePrimaryCtxRetain(&device->context, device->handle);
+    const CUresult result =
+        device->driver->DevicePrimaryCtxRetain(&device->context, device->handle);
     device->is_primary = result == CUDA_SUCCESS;
     return driver_check(device->driver, result, "cuDevicePrimaryCtxRetain");
 }
@@ -92,7 +102,8 @@ static phasor_status device_setup(struct device *device, int ordinal)
     return status;
 }
 
-/* At the exit of the process the driver may be gone already: its errors mean that there is nothing left to free. */
+/* At the exit of the process the driver may be gone already: its errors mean that there is nothing
+ * left to free. */
 static void device_destroy(struct device *device)
 {
     struct device_scope scope;
@@ -147,7 +158,7 @@ void device_release(struct device *device)
         device_destroy(device);
 }
 
-/* -- what it is ------------------------------------------------------------------------------------------------ */
+/* -- what it is -------------------------------------------------------------------------------- */
 
 const char *device_arch(const struct device *device)
 {
@@ -164,22 +175,28 @@ int device_ordinal(const struct device *device)
     return device->ordinal;
 }
 
-/* -- the current context --------------------------------------------------------------------------------------- */
+/* -- the current context ----------------------------------------------------------------------- */
 
 phasor_status device_enter(struct device *device, struct device_scope *scope)
 {
     CUcontext current = NULL;
-    scope->pushed = false;
-    if (context_is_ours(device, &current))
-        return PHASOR_OK;
-    TRY(driver_check(device->driver, device->driver->CtxPushCurrent(device->context), "cuCtxPushCurrent"));
-    scope->pushed = true;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    *scope = (struct device_scope){0};
+    if (!context_is_ours(device, &current)) {
+        TRY(driver_check(device->driver, device->driver->CtxPushCurrent(device->context),
+                         "cuCtxPushCurrent"));
+        scope->pushed = true;
+    }
+    device->driver->ThreadExchangeStreamCaptureMode(&mode);
+    scope->capture_mode = (int)mode;
     return PHASOR_OK;
 }
 
 void device_leave(struct device *device, const struct device_scope *scope)
 {
     CUcontext popped;
+    CUstreamCaptureMode mode = (CUstreamCaptureMode)scope->capture_mode;
+    device->driver->ThreadExchangeStreamCaptureMode(&mode);
     if (scope->pushed)
         device->driver->CtxPopCurrent(&popped);
 }

@@ -1,11 +1,13 @@
-/* device_none.c - device.h for a build without the CUDA headers: there is no device, and device_count says why. */
+/* device_none.c - device.h for a build without the CUDA headers: there is no device, and
+ * device_count says why. */
 #include "device/device.h"
 
 #ifndef PHASOR_CUDA
 
 static phasor_status device_absent(void)
 {
-    return fail(PHASOR_ERROR_DEVICE, "this Phasor was built without CUDA (PHASOR_CUDA=OFF) and has the CPU device only; "
+    return fail(PHASOR_ERROR_DEVICE,
+                "this Phasor was built without CUDA (PHASOR_CUDA=OFF) and has the CPU device only; "
                 "build it where the CUDA headers are found");
 }
 
@@ -13,27 +15,27 @@ static phasor_status device_absent(void)
 
 phasor_status device_count(int *count)
 {
-    (void)count;
+    *count = 0;
     return device_absent();
 }
 
 phasor_status device_driver_version(int *version)
 {
-    (void)version;
+    *version = 0;
     return device_absent();
 }
 
 phasor_status device_describe(int ordinal, struct device_info *out)
 {
     (void)ordinal;
-    (void)out;
+    *out = (struct device_info){0};
     return device_absent();
 }
 
 phasor_status device_open(int ordinal, struct device **out)
 {
     (void)ordinal;
-    (void)out;
+    *out = NULL;
     return device_absent();
 }
 
@@ -44,8 +46,7 @@ void device_close(struct device *device)
 
 struct device *device_retain(struct device *device)
 {
-    (void)device;
-    return NULL;
+    return device;
 }
 
 void device_release(struct device *device)
@@ -84,7 +85,8 @@ void device_leave(struct device *device, const struct device_scope *scope)
     (void)scope;
 }
 
-phasor_status device_module_load(struct device *device, const void *cubin, size_t nbytes, struct device_module **out)
+phasor_status device_module_load(struct device *device, const void *cubin, size_t nbytes,
+                                 struct device_module **out)
 {
     (void)device;
     (void)cubin;
@@ -98,7 +100,8 @@ void device_module_unload(struct device_module *module)
     (void)module;
 }
 
-phasor_status device_module_function(struct device_module *module, const char *name, struct device_function **out)
+phasor_status device_module_function(struct device_module *module, const char *name,
+                                     struct device_function **out)
 {
     (void)module;
     (void)name;
@@ -106,15 +109,17 @@ phasor_status device_module_function(struct device_module *module, const char *n
     return device_absent();
 }
 
-phasor_status device_function_resources(const struct device_function *function, struct device_resources *out)
+phasor_status device_function_resources(const struct device_function *function,
+                                        struct device_resources *out)
 {
     (void)function;
     (void)out;
     return device_absent();
 }
 
-phasor_status device_launch(struct device *device, const struct device_function *function, uint32_t grid,
-                            uint32_t block, uint32_t shared_bytes, const void *arguments, size_t arguments_size, void *stream)
+phasor_status device_launch(struct device *device, const struct device_function *function,
+                            uint32_t grid, uint32_t block, uint32_t shared_bytes,
+                            const void *arguments, size_t arguments_size, void *stream)
 {
     (void)device;
     (void)function;
@@ -143,7 +148,8 @@ void device_free(struct device *device, void *pointer, void *stream)
     (void)stream;
 }
 
-phasor_status device_block_new(struct device *device, size_t nbytes, void *stream, struct device_block **out)
+phasor_status device_block_new(struct device *device, size_t nbytes, void *stream,
+                               struct device_block **out)
 {
     (void)device;
     (void)nbytes;
@@ -163,7 +169,8 @@ void device_block_free(struct device_block *block)
     (void)block;
 }
 
-phasor_status device_upload(struct device *device, void *to, const void *from, size_t nbytes, void *stream)
+phasor_status device_upload(struct device *device, void *to, const void *from, size_t nbytes,
+                            void *stream)
 {
     (void)device;
     (void)to;
@@ -173,7 +180,8 @@ phasor_status device_upload(struct device *device, void *to, const void *from, s
     return device_absent();
 }
 
-phasor_status device_download(struct device *device, void *to, const void *from, size_t nbytes, void *stream)
+phasor_status device_download(struct device *device, void *to, const void *from, size_t nbytes,
+                              void *stream)
 {
     (void)device;
     (void)to;
@@ -183,7 +191,8 @@ phasor_status device_download(struct device *device, void *to, const void *from,
     return device_absent();
 }
 
-phasor_status device_copy(struct device *device, void *to, const void *from, size_t nbytes, void *stream)
+phasor_status device_copy(struct device *device, void *to, const void *from, size_t nbytes,
+                          void *stream)
 {
     (void)device;
     (void)to;
@@ -283,7 +292,8 @@ phasor_status device_event_done(struct device_event *event, bool *done)
     return device_absent();
 }
 
-phasor_status device_event_milliseconds(struct device_event *from, struct device_event *to, double *milliseconds)
+phasor_status device_event_milliseconds(struct device_event *from, struct device_event *to,
+                                        double *milliseconds)
 {
     (void)from;
     (void)to;

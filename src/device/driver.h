@@ -1,8 +1,10 @@
-/* driver.h - the functions of the CUDA driver that are used. Private to src/device/: only this folder knows cuda.h.
+/* driver.h - the functions of the CUDA driver that are used. Private to src/device/, the only
+ * folder that knows cuda.h.
  *
- * libcuda.so.1 is opened at run time (PHASOR_DRIVER names another file), once for the process, on the first need.
- * A row is: the field, the symbol, the type's name in cuda.h. Symbols are spelled with their version: what the header of
- * a newer toolkit would make of a name may not be in an older driver.
+ * libcuda.so.1 is opened at run time (PHASOR_DRIVER names another file), once for the process, on
+ * the first need. A row is: the field, the symbol, the function in cuda.h whose type it has.
+ * Symbols are spelled with their version: what the header of a newer toolkit makes of a name may
+ * not be in an older driver.
  */
 #pragma once
 #include "base/status.h"
@@ -27,7 +29,6 @@
     X(CtxGetDevice, "cuCtxGetDevice", cuCtxGetDevice)                                              \
     X(CtxPushCurrent, "cuCtxPushCurrent_v2", cuCtxPushCurrent)                                     \
     X(CtxPopCurrent, "cuCtxPopCurrent_v2", cuCtxPopCurrent)                                        \
-    X(CtxSynchronize, "cuCtxSynchronize", cuCtxSynchronize)                                        \
     X(ModuleLoadData, "cuModuleLoadData", cuModuleLoadData)                                        \
     X(ModuleGetFunction, "cuModuleGetFunction", cuModuleGetFunction)                               \
     X(ModuleUnload, "cuModuleUnload", cuModuleUnload)                                              \
@@ -47,7 +48,8 @@
     X(StreamSynchronize, "cuStreamSynchronize", cuStreamSynchronize)                               \
     X(StreamWaitEvent, "cuStreamWaitEvent", cuStreamWaitEvent)                                     \
     X(StreamIsCapturing, "cuStreamIsCapturing", cuStreamIsCapturing)                               \
-    X(ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", cuThreadExchangeStreamCaptureMode) \
+    X(ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode",                        \
+      cuThreadExchangeStreamCaptureMode)                                                           \
     X(EventCreate, "cuEventCreate", cuEventCreate)                                                 \
     X(EventRecord, "cuEventRecord", cuEventRecord)                                                 \
     X(EventQuery, "cuEventQuery", cuEventQuery)                                                    \
@@ -62,6 +64,7 @@
     X(LibraryGetKernel, "cuLibraryGetKernel", cuLibraryGetKernel)                                  \
     X(KernelGetFunction, "cuKernelGetFunction", cuKernelGetFunction)                               \
     X(FuncLoad, "cuFuncLoad", cuFuncLoad)                                                          \
+    X(FuncGetParamInfo, "cuFuncGetParamInfo", cuFuncGetParamInfo)                                  \
     X(StreamGetId, "cuStreamGetId", cuStreamGetId)                                                 \
     X(MemPoolCreate, "cuMemPoolCreate", cuMemPoolCreate)                                           \
     X(MemPoolDestroy, "cuMemPoolDestroy", cuMemPoolDestroy)                                        \
@@ -79,9 +82,11 @@ struct driver {
     bool has_libraries, has_pools;
 };
 
-/* PHASOR_ERROR_DEVICE with the reason when there is no driver or it does not start. Later calls cost one load. */
+/* PHASOR_ERROR_DEVICE with the reason when there is no driver or it does not start. Later calls
+ * cost one load. */
 phasor_status driver_get(const struct driver **out);
 
-/* PHASOR_OK, or the message "what: CUDA_ERROR_X (the driver's text)" with PHASOR_ERROR_MEMORY or PHASOR_ERROR_DEVICE. */
+/* PHASOR_OK, or the message "what: CUDA_ERROR_X, error 1 (the driver's text)" with
+ * PHASOR_ERROR_MEMORY or PHASOR_ERROR_DEVICE. */
 phasor_status driver_check(const struct driver *driver, CUresult result, const char *what);
 #endif

@@ -1,6 +1,7 @@
 /* graph.c - life and building of graphs; see graph.h. */
 #include "graph/graph.h"
 
+#include "base/hash.h"
 #include "graph/infer.h"
 
 #include <inttypes.h>
@@ -25,6 +26,7 @@ void graph_free(struct graph *graph)
     array_free(&graph->outputs);
     array_free(&graph->buffers);
     array_free(&graph->checks);
+    memory_free(graph->names);
     *graph = (struct graph){0};
 }
 
@@ -52,9 +54,46 @@ phasor_status graph_status(struct graph *graph)
 {
     if (graph->status != PHASOR_OK)
         return graph->message ? fail(graph->status, "%s", graph->message) : fail_memory();
-    if (sizes_status(graph->sizes) != PHASOR_OK)
-        return sizes_status(graph->sizes);
-    return PHASOR_OK;
+    return sizes_status(graph->sizes);
+}
+
+/* -- names ----------------------------------------------------------------------------------------------------- */
+
+static size_t name_slot(const struct graph *graph, const char *name)
+{
+    size_t slot = (size_t)hash_bytes(name, strlen(name)).low & (graph->names_size - 1);
+    while (graph->names[slot] && strcmp(graph->nodes.at[graph->names[slot] - 1].name, name) != 0)
+        slot = (slot + 1) & (graph->names_size - 1);
+    return slot;
+}
+
+static bool names_grow(struct graph *graph)
+{
+    if (graph->nodes.count * 2 < graph->names_size)
+        return true;
+    const size_t size = graph->names_size ? graph->names_size * 2 : 64;
+    uint32_t *names = memory_new(size * sizeof *names);
+    if (!names)
+        return false;
+    memory_free(graph->names);
+    graph->names = names;
+    graph->names_size = size;
+    for (uint32_t v = 1; v < graph->nodes.count; v++)
+        names[name_slot(graph, graph->nodes.at[v].name)] = v + 1;
+    return true;
+}
+
+/* The given name, or one made from the operator's that no node has: "mul.17". */
+static const char *node_name(struct graph *graph, enum op op, const char *name)
+{
+    if (name)
+        return arena_string(graph->arena, name);
+    for (size_t number = graph->nodes.count;; number++) {
+        char made[64];
+        snprintf(made, sizeof made, "%s.%zu", op_info[op].name, number);
+        if (!graph->names[name_slot(graph, made)])
+            return arena_string(graph->arena, made);
+    }
 }
 
 /* -- adding ---------------------------------------------------------------------------------------------------- */
@@ -74,8 +113,7 @@ static bool node_keep(struct graph *graph, struct node *node, const dim *shape, 
     if (node->argument_count)
         node->arguments = arena_copy(graph->arena, node->arguments, (size_t)node->argument_count * sizeof *node->arguments);
     node->shape = arena_copy(graph->arena, shape, (size_t)node->rank * sizeof *shape);
-    node->name = name ? arena_string(graph->arena, name)
-                      : arena_format(graph->arena, "%s.%zu", op_info[node->op].name, graph->nodes.count);
+    node->name = names_grow(graph) ? node_name(graph, node->op, name) : NULL;
     return (!node->argument_count || node->arguments) && node->shape && node->name &&
            attributes_keep(graph, &node->attributes);
 }
@@ -98,6 +136,7 @@ value graph_add(struct graph *graph, enum op op, enum dtype dtype, const value *
         return graph_stick(graph, status);
     if (!node_keep(graph, &node, shape, name) || !array_push(&graph->nodes, node))
         return graph_stick(graph, fail_memory());
+    graph->names[name_slot(graph, node.name)] = (uint32_t)graph->nodes.count;
     return (value)graph->nodes.count - 1;
 }
 

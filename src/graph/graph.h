@@ -122,6 +122,8 @@ struct graph {
     ARRAY(struct graph_output) outputs;
     ARRAY(struct graph_buffer) buffers;
     ARRAY(struct graph_check) checks;
+    uint32_t *names; /* hash table of names: node index + 1 */
+    size_t names_size;
     const struct origin *origin; /* given to nodes that are added now */
     phasor_status status;        /* the first failure of a builder function; its message is kept in `message` */
     char *message;
@@ -178,10 +180,11 @@ bool graph_same_shape(const struct graph *graph, value a, value b); /* by values
  * outputs and written values of the right dtype and shape. The message names the node. */
 phasor_status graph_verify(struct graph *graph);
 
-/* Prints the graph as .phasor text. data_out may be NULL; otherwise data over DATA_INLINE elements is referred to by name
- * and the caller writes it (graph_print_data lists them). */
+/* Prints the graph as .phasor text. Data that is not inline is referred to by its name; the caller writes it, contiguous. */
 enum { DATA_INLINE = 64 };
 void graph_print(const struct graph *graph, struct text *out);
+bool data_is_inline(const struct data *data); /* at most DATA_INLINE elements, of a dtype that can be written as numbers */
+uint64_t storage_new_id(void);                /* for struct storage; never 0 */
 
 /* Parses .phasor text into an initialised graph. find_data resolves names of data that is not inline (NULL: an error). */
 typedef phasor_status graph_find_data(void *context, const char *name, struct data *out);

@@ -499,7 +499,7 @@ static phasor_status indexed_shape(struct inference *in, int first)
     const struct node *a = argument(in, 0);
     const int axis = in->node->attributes.axis, count = in->node->argument_count - first;
     TRY(check_indices(in, first));
-    if (count < 1 || axis < 0 || axis + count > a->rank)
+    if (count < 1 || axis < 0 || axis > a->rank || axis + count > a->rank)
         return infer_fail(in, "more indices than dims");
     for (int i = first; i < in->node->argument_count; i++)
         TRY(broadcast(in, argument(in, i)->shape, argument(in, i)->rank));
@@ -640,8 +640,9 @@ phasor_status infer_node(struct graph *graph, struct node *node, dim shape[RANK_
         return fail(PHASOR_ERROR_FILE, "%s: no operator", node->name ? node->name : "a node");
     if (info->arity ? node->argument_count != info->arity : info->kind == KIND_LEAF && node->argument_count)
         return infer_fail(&in, "wrong number of operands");
-    if (info->kind == KIND_VIEW && node->argument_count < 1)
-        return infer_fail(&in, "needs an operand");
+    const int least = node->op == OP_index_put ? 3 : node->op == OP_index ? 2 : info->kind == KIND_VIEW;
+    if (node->argument_count < least)
+        return infer_fail(&in, "needs more operands");
     node->rank = 0;
     /* Most views and indexed operators keep the dtype of their first operand; MAP and REDUCE rules find their own. */
     if (node->argument_count && (info->kind == KIND_VIEW || (info->kind == KIND_CORE && node->op != OP_unknown)))

@@ -1,11 +1,11 @@
-/* size.c - see size.h. Sums and products are kept sorted by the index of their terms, so that the normal form is unique
- * within a pool. A product of two sums is multiplied out; sizes are small enough for that. */
+/* size.c - see size.h. Sums and products are kept sorted by size_compare, which looks at what the terms are and not at
+ * where they stand in the pool: the normal form of an expression, and so its text, is the same in every pool with the
+ * same symbols. A product of two sums is multiplied out; sizes are small enough for that. */
 #include "graph/size.h"
 
-#include <inttypes.h>
 #include <string.h>
 
-enum { TERMS_MAX = 64, TABLE_FIRST = 256 };
+enum { TERMS_MAX = 64, TABLE_FIRST = 256, WEIGHT_MAX = 1000 };
 
 /* A sum being built: literal + terms. */
 struct sum {
@@ -72,6 +72,15 @@ static bool table_grow(struct sizes *sizes)
     return true;
 }
 
+/* Nodes of the expression written out; a limit keeps its text short and recursion over it shallow. */
+static int node_weight(const struct sizes *sizes, const struct size_node *node)
+{
+    int weight = 1;
+    for (int i = 0; i < node->count && weight <= WEIGHT_MAX; i++)
+        weight += sizes->nodes.at[node->kind == SIZE_SUM ? node->terms[i].term : node->operands[i]].weight;
+    return weight;
+}
+
 /* Keeps the node, or finds the one that is there. Its operands are copied to the arena. */
 static dim node_intern(struct sizes *sizes, struct size_node node)
 {
@@ -82,6 +91,9 @@ static dim node_intern(struct sizes *sizes, struct size_node node)
         if (node_equal(&sizes->nodes.at[sizes->table[slot] - 1], &node))
             return sizes->table[slot] - 1;
 
+    node.weight = node_weight(sizes, &node);
+    if (node.weight > WEIGHT_MAX)
+        return size_fail(sizes, PHASOR_ERROR_INPUT, "is too long an expression");
     if (node.count && node.kind == SIZE_SUM)
         node.terms = arena_copy(sizes->arena, node.terms, (size_t)node.count * sizeof *node.terms);
     else if (node.count)
@@ -191,6 +203,29 @@ static void interval_mul(int64_t *low, int64_t *high, int64_t other_low, int64_t
     }
 }
 
+/* -- order ----------------------------------------------------------------------------------------------------- */
+
+static int compare_numbers(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int size_compare(const struct sizes *sizes, dim a, dim b)
+{
+    const struct size_node *x = &sizes->nodes.at[a], *y = &sizes->nodes.at[b];
+    int order = a == b ? 0 : compare_numbers(x->kind, y->kind);
+    if (a == b || order)
+        return order;
+    order = compare_numbers(x->symbol, y->symbol);
+    order = order ? order : compare_numbers(x->count, y->count);
+    for (int i = 0; i < x->count && !order; i++) {
+        const bool sum = x->kind == SIZE_SUM;
+        order = size_compare(sizes, sum ? x->terms[i].term : x->operands[i], sum ? y->terms[i].term : y->operands[i]);
+        order = order || !sum ? order : compare_numbers(x->terms[i].factor, y->terms[i].factor);
+    }
+    return order ? order : compare_numbers(x->literal, y->literal);
+}
+
 /* -- sums ------------------------------------------------------------------------------------------------------ */
 
 static void sum_of(const struct sizes *sizes, dim d, struct sum *sum)
@@ -210,10 +245,10 @@ static void sum_of(const struct sizes *sizes, dim d, struct sum *sum)
 }
 
 /* Adds factor * term in its sorted place. */
-static bool sum_add_term(struct sum *sum, int64_t factor, dim term)
+static bool sum_add_term(const struct sizes *sizes, struct sum *sum, int64_t factor, dim term)
 {
     int at = 0;
-    while (at < sum->count && sum->terms[at].term < term)
+    while (at < sum->count && size_compare(sizes, sum->terms[at].term, term) < 0)
         at++;
     if (at < sum->count && sum->terms[at].term == term) {
         if (__builtin_add_overflow(sum->terms[at].factor, factor, &sum->terms[at].factor))
@@ -265,7 +300,7 @@ static dim size_add_scaled(struct sizes *sizes, dim a, dim b, int64_t factor)
     for (int i = 0; i < other.count; i++) {
         int64_t scaled;
         if (__builtin_mul_overflow(other.terms[i].factor, factor, &scaled) ||
-            !sum_add_term(&sum, scaled, other.terms[i].term))
+            !sum_add_term(sizes, &sum, scaled, other.terms[i].term))
             return size_overflow(sizes);
     }
     return sum_intern(sizes, &sum);
@@ -299,7 +334,7 @@ static dim product_intern(struct sizes *sizes, dim *atoms, int count)
     if (count == 1)
         return atoms[0];
     for (int i = 1; i < count; i++)
-        for (int j = i; j > 0 && atoms[j - 1] > atoms[j]; j--) {
+        for (int j = i; j > 0 && size_compare(sizes, atoms[j - 1], atoms[j]) > 0; j--) {
             const dim swap = atoms[j];
             atoms[j] = atoms[j - 1];
             atoms[j - 1] = swap;
@@ -331,7 +366,7 @@ static bool sum_add_product(struct sizes *sizes, struct sum *sum, struct size_te
     int64_t factor;
     if (__builtin_mul_overflow(a.factor, b.factor, &factor))
         return false;
-    return factor == 0 || sum_add_term(sum, factor, term_mul(sizes, a.term, b.term));
+    return factor == 0 || sum_add_term(sizes, sum, factor, term_mul(sizes, a.term, b.term));
 }
 
 dim size_mul(struct sizes *sizes, dim a, dim b)
@@ -353,7 +388,7 @@ dim size_mul(struct sizes *sizes, dim a, dim b)
     for (int i = 0; i < x.count; i++) {
         int64_t factor;
         if (__builtin_mul_overflow(x.terms[i].factor, y.literal, &factor) ||
-            (factor && !sum_add_term(&result, factor, x.terms[i].term)))
+            (factor && !sum_add_term(sizes, &result, factor, x.terms[i].term)))
             return size_overflow(sizes);
         for (int j = 0; j < y.count; j++)
             if (!sum_add_product(sizes, &result, x.terms[i], y.terms[j]))
@@ -362,7 +397,7 @@ dim size_mul(struct sizes *sizes, dim a, dim b)
     for (int j = 0; j < y.count; j++) {
         int64_t factor;
         if (__builtin_mul_overflow(y.terms[j].factor, x.literal, &factor) ||
-            (factor && !sum_add_term(&result, factor, y.terms[j].term)))
+            (factor && !sum_add_term(sizes, &result, factor, y.terms[j].term)))
             return size_overflow(sizes);
     }
     return sum_intern(sizes, &result);
@@ -408,7 +443,7 @@ bool size_divide_exactly(struct sizes *sizes, dim a, dim b, dim *quotient)
             return false;
         if (rest == 1)
             result.literal += x.terms[i].factor / factor;
-        else if (!sum_add_term(&result, x.terms[i].factor / factor, rest))
+        else if (!sum_add_term(sizes, &result, x.terms[i].factor / factor, rest))
             return false;
     }
     *quotient = sum_intern(sizes, &result);
@@ -526,7 +561,7 @@ dim size_binary(struct sizes *sizes, enum size_kind kind, dim a, dim b)
     return node_intern(sizes, node);
 }
 
-/* -- translation and print ------------------------------------------------------------------------------------- */
+/* -- translation ----------------------------------------------------------------------------------------------- */
 
 static dim translate_sum(struct sizes *to, const struct sizes *from, const struct size_node *n, const dim *replacement, dim *memo)
 {
@@ -558,45 +593,4 @@ dim size_translate(struct sizes *to, const struct sizes *from, dim d, const dim 
                              size_translate(to, from, n->operands[1], replacement, memo));
     }
     return memo[d] = result;
-}
-
-static void print_sum(const struct sizes *sizes, const struct size_node *n, struct text *out)
-{
-    for (int i = 0; i < n->count; i++) {
-        const int64_t factor = n->terms[i].factor;
-        if (i > 0)
-            text_add(out, factor < 0 ? " - " : " + ");
-        else if (factor < 0)
-            text_add(out, "-");
-        if (factor != 1 && factor != -1)
-            text_format(out, "%" PRIu64 "*", factor < 0 ? -(uint64_t)factor : (uint64_t)factor);
-        size_print(sizes, n->terms[i].term, out);
-    }
-    if (n->literal)
-        text_format(out, " %c %" PRIu64, n->literal < 0 ? '-' : '+', n->literal < 0 ? -(uint64_t)n->literal : (uint64_t)n->literal);
-}
-
-void size_print(const struct sizes *sizes, dim d, struct text *out)
-{
-    static const char *const names[] = {[SIZE_FLOORDIV] = "floordiv", [SIZE_MOD] = "mod", [SIZE_MINIMUM] = "min",
-                                        [SIZE_MAXIMUM] = "max", [SIZE_EQ] = "eq", [SIZE_NE] = "ne", [SIZE_LT] = "lt",
-                                        [SIZE_LE] = "le", [SIZE_AND] = "and", [SIZE_OR] = "or", [SIZE_POW] = "pow"};
-    const struct size_node *n = &sizes->nodes.at[d];
-    switch (n->kind) {
-    case SIZE_LITERAL: text_format(out, "%" PRId64, n->literal); break;
-    case SIZE_SYMBOL: text_add(out, sizes->symbols.at[n->symbol].name); break;
-    case SIZE_SUM: print_sum(sizes, n, out); break;
-    case SIZE_PRODUCT:
-        for (int i = 0; i < n->count; i++) {
-            text_add(out, i ? "*" : "");
-            size_print(sizes, n->operands[i], out);
-        }
-        break;
-    default:
-        text_format(out, "%s(", names[n->kind]);
-        size_print(sizes, n->operands[0], out);
-        text_add(out, ", ");
-        size_print(sizes, n->operands[1], out);
-        text_add(out, ")");
-    }
 }

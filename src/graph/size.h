@@ -48,6 +48,7 @@ struct size_node {
     struct size_term *terms;
     dim *operands;
     int symbol; /* SYMBOL: index in symbols */
+    int weight; /* number of nodes when it is written out */
 };
 
 struct size_symbol {

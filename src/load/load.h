@@ -6,19 +6,13 @@
  */
 #pragma once
 #include "graph/graph.h"
-
-struct refusal {
-    const struct origin *origin;
-    const char *target; /* "aten.fft_fft.default"; "input", "output" */
-    const char *node, *reason, *line;
-    bool unknown;
-};
+#include "graph/refusal.h"
 
 struct loaded_program {
     struct arena arena;
     struct sizes sizes;
     struct graph graph;
-    ARRAY(struct refusal) refusals; /* unknown operators and dtypes */
+    struct refusal_list refusals; /* unknown operators and dtypes */
     struct load_memory *memory;     /* mapped or read weights */
 };
 

@@ -101,6 +101,7 @@ struct loader {
     ARRAY(struct loader_tensor) tensors; /* [0] is none */
     ARRAY(struct loader_refusal) refusals;
     const char *branch; /* the cond whose branch is being loaded; for origins */
+    int regions;        /* depth of regions being inlined: their names repeat those outside */
     /* Loads a region inline: parameters bound to tensors or sizes, results filled in. Set by pt2.c. */
     phasor_status (*inline_region)(struct loader *, const void *graph, const struct argument *operands, int operand_count,
                                    struct result *results, int result_count);

@@ -1,0 +1,239 @@
+/* codegen.c - see codegen.h. The order of a source: device.cuh, prologue, template. */
+#include "codegen/codegen.h"
+
+#include "codegen/kernel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_LENGTH_MAX = 56 };
+
+/* -- shared ---------------------------------------------------------------------------------------------------- */
+
+void kernel_memory_order(const struct kernel_builder *builder, const struct buffer *buffer, int order[RANK_MAX])
+{
+    const struct sizes *sizes = &builder->plan->sizes;
+    for (int d = 0; d < buffer->rank; d++) {
+        int at = d;
+        const int64_t stride = size_value(sizes, buffer->strides[d]);
+        /* a dim of size 1 has no place of its own: it stays where it is */
+        while (at > 0 && size_value(sizes, buffer->sizes[d]) != 1 &&
+               size_value(sizes, buffer->strides[order[at - 1]]) < stride) {
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = d;
+    }
+}
+
+dim kernel_count(const struct kernel_builder *builder, const dim *sizes, int rank)
+{
+    dim count = 1;
+    for (int d = 0; d < rank; d++)
+        count = size_mul(&builder->plan->sizes, count, sizes[d]);
+    return count;
+}
+
+uint32_t kernel_power_of_two(int64_t at_least, uint32_t most)
+{
+    uint32_t power = 1;
+    while (power < most && power < at_least)
+        power *= 2;
+    return power;
+}
+
+static bool lanes_stay_inside(const struct sizes *pool, const dim *sizes, int rank, int64_t lanes)
+{
+    for (int d = rank - 1; d >= 0 && lanes > 1; d--) {
+        const int64_t size = size_value(pool, sizes[d]);
+        if (size % lanes == 0)
+            return true;
+        if (size == 0 || lanes % size != 0)
+            return false;
+        lanes /= size;
+    }
+    return lanes == 1;
+}
+
+int kernel_lanes(const struct kernel_builder *builder, const dim *sizes, int rank, int most, bool gapless)
+{
+    const struct sizes *pool = &builder->plan->sizes;
+    const int64_t count = size_value(pool, kernel_count(builder, sizes, rank));
+    for (int lanes = most; lanes > 1; lanes /= 2)
+        if (lanes_stay_inside(pool, sizes, rank, lanes) || (gapless && count % lanes == 0))
+            return lanes;
+    return 1;
+}
+
+phasor_status kernel_pointer(struct kernel_builder *builder, int buffer, bool written)
+{
+    struct kernel *kernel = builder->kernel;
+    builder->written[buffer] |= written;
+    if (builder->pointers[buffer] >= 0)
+        return PHASOR_OK;
+    struct kernel_argument *arguments = NEW(&builder->plan->arena, struct kernel_argument, kernel->argument_count + 1);
+    if (!arguments)
+        return fail_memory();
+    if (kernel->argument_count)
+        memcpy(arguments, kernel->arguments, (size_t)kernel->argument_count * sizeof *arguments);
+    arguments[kernel->argument_count] = (struct kernel_argument){.is_buffer = true, .buffer = buffer};
+    builder->pointers[buffer] = kernel->argument_count++;
+    kernel->arguments = arguments;
+    return PHASOR_OK;
+}
+
+phasor_status kernel_pointers(struct kernel_builder *builder)
+{
+    for (expr e = 1; e < builder->trace.expressions.count; e++)
+        if (builder->trace.expressions.at[e].kind == EXPR_LOAD)
+            TRY(kernel_pointer(builder, builder->trace.expressions.at[e].buffer, false));
+    return PHASOR_OK;
+}
+
+bool kernel_is_wide(const struct kernel_builder *builder)
+{
+    const struct index_pool *index = &builder->trace.index;
+    const int64_t most = INT32_MAX;
+    for (size_t f = 0; f < index->forms.count; f++)
+        if (size_value(index->sizes, index->forms.at[f].highest) > most)
+            return true;
+    return builder->runs > most;
+}
+
+/* -- the source ------------------------------------------------------------------------------------------------ */
+
+/* "mul_fma": the operators that compute something, in the graph's order, each once. */
+static phasor_status kernel_name(struct kernel_builder *builder)
+{
+    struct plan *plan = builder->plan;
+    bool used[OP_COUNT] = {false};
+    struct text name = {0}, operators = {0};
+    for (value v = 1; v < plan->graph.nodes.count; v++) {
+        const struct node *n = graph_node(&plan->graph, v);
+        const enum op_kind kind = op_info[n->op].kind;
+        if (!builder->trace.visited[v] || used[n->op] || kind == KIND_LEAF)
+            continue;
+        used[n->op] = true;
+        text_format(&operators, "%s%s", operators.length ? ", " : "", op_info[n->op].name);
+        if (kind != KIND_VIEW && name.length + strlen(op_info[n->op].name) < NAME_LENGTH_MAX)
+            text_format(&name, "%s%s", name.length ? "_" : "", op_info[n->op].name);
+    }
+    builder->kernel->name = arena_format(&plan->arena, "phasor_%s", name.length ? text_get(&name) : "copy");
+    builder->kernel->operators = arena_string(&plan->arena, text_get(&operators));
+    const bool failed = name.failed || operators.failed || !builder->kernel->name || !builder->kernel->operators;
+    text_free(&name);
+    text_free(&operators);
+    return failed ? fail_memory() : PHASOR_OK;
+}
+
+static void emit_arguments(struct kernel_builder *builder, struct text *out)
+{
+    struct kernel *kernel = builder->kernel;
+    text_add(out, "struct args {\n");
+    for (int i = 0; i < kernel->argument_count; i++) {
+        const int buffer = kernel->arguments[i].buffer;
+        text_format(out, "    %svoid *p%d;\n", builder->written[buffer] ? "" : "const ", i);
+    }
+    kernel->argument_bytes = 8 * kernel->argument_count;
+    kernel->flag_argument = -1;
+    if (builder->uses_flag) {
+        text_add(out, "    u32 *flag;\n");
+        kernel->flag_argument = kernel->argument_bytes;
+        kernel->argument_bytes += 8;
+    }
+    text_add(out, "};\n\n");
+}
+
+static const char *template_name(enum kernel_kind kind)
+{
+    return kind == KERNEL_REDUCE ? "reduce.cu" : kind == KERNEL_SCAN ? "scan.cu" : "map.cu";
+}
+
+static const char *template_text(const struct templates *templates, enum kernel_kind kind)
+{
+    return kind == KERNEL_REDUCE ? templates->reduce : kind == KERNEL_SCAN ? templates->scan : templates->map;
+}
+
+static phasor_status kernel_source(struct kernel_builder *builder)
+{
+    struct kernel *kernel = builder->kernel;
+    struct text out = {0};
+    text_format(&out, "#line 1 \"device.cuh\"\n%s\n#line 1 \"prologue\"\n", builder->templates->device);
+    text_format(&out, "#define KERNEL %s\n#define BLOCK %u\n#define COUNT %llu%s\n%s", kernel->name, builder->block,
+                (unsigned long long)builder->runs, builder->wide ? "ull" : "u", text_get(&builder->defines));
+    text_format(&out, "typedef %s index_t;\n", builder->wide ? "u64" : "u32");
+    emit_arguments(builder, &out);
+    text_add(&out, text_get(&builder->functions));
+    text_format(&out, "\n#line 1 \"%s\"\n%s", template_name(kernel->kind), template_text(builder->templates, kernel->kind));
+    kernel->source = out.failed || builder->functions.failed || builder->defines.failed
+                         ? NULL : arena_string(&builder->plan->arena, text_get(&out));
+    if (kernel->source)
+        kernel->key = hash_bytes(kernel->source, strlen(kernel->source));
+    text_free(&out);
+    return kernel->source ? PHASOR_OK : fail_memory();
+}
+
+static phasor_status kernel_geometry(struct kernel_builder *builder)
+{
+    struct kernel *kernel = builder->kernel;
+    const int64_t per_block = kernel->kind == KERNEL_REDUCE ? builder->side : builder->block;
+    const int64_t blocks = builder->runs / per_block + (builder->runs % per_block != 0);
+    if (blocks > INT32_MAX)
+        return fail(PHASOR_ERROR_INPUT, "%s: %lld blocks; a launch has at most %d", kernel->name, (long long)blocks, INT32_MAX);
+    kernel->grid = (uint32_t)blocks;
+    kernel->block = builder->block;
+    return PHASOR_OK;
+}
+
+/* Each element read once, each result written once. */
+static int64_t kernel_bytes(const struct kernel_builder *builder)
+{
+    const struct plan *plan = builder->plan;
+    int64_t bytes = 0;
+    for (size_t b = 0; b < plan->buffers.count; b++) {
+        const struct buffer *buffer = &plan->buffers.at[b];
+        int64_t loads = 0;
+        for (expr e = 1; e < builder->trace.expressions.count; e++)
+            loads += builder->trace.expressions.at[e].kind == EXPR_LOAD && builder->trace.expressions.at[e].buffer == (int)b;
+        const int64_t all = size_value(&plan->sizes, kernel_count(builder, buffer->sizes, buffer->rank));
+        const int64_t length = builder->kernel->kind == KERNEL_MAP || builder->kernel->kind == KERNEL_SCATTER ? 1 : all;
+        const int64_t read = length > 1 || loads * builder->runs > all ? all : loads * builder->runs;
+        bytes += (loads ? read : 0) * dtype_size(buffer->dtype);
+        if (builder->written[b])
+            bytes += builder->runs * (int64_t)builder->lanes * dtype_size(buffer->dtype);
+    }
+    return bytes;
+}
+
+static phasor_status kernel_build(struct kernel_builder *builder)
+{
+    static phasor_status (*const kinds[])(struct kernel_builder *) = {
+        [KERNEL_MAP] = kernel_map, [KERNEL_SCATTER] = kernel_scatter, [KERNEL_REDUCE] = kernel_reduce, [KERNEL_SCAN] = kernel_scan};
+    struct plan *plan = builder->plan;
+    TRY(trace_init(&builder->trace, plan, builder->kernel, &plan->sizes, &builder->scratch));
+    builder->pointers = NEW(&builder->scratch, int, plan->buffers.count);
+    builder->written = NEW(&builder->scratch, bool, plan->buffers.count);
+    if (!builder->pointers || !builder->written)
+        return fail_memory();
+    memset(builder->pointers, -1, plan->buffers.count * sizeof *builder->pointers);
+    TRY(kinds[builder->kernel->kind](builder));
+    TRY(kernel_name(builder));
+    TRY(kernel_source(builder));
+    builder->kernel->bytes = kernel_bytes(builder);
+    return kernel_geometry(builder);
+}
+
+phasor_status codegen_plan(struct plan *plan, const struct templates *templates)
+{
+    for (size_t k = 0; k < plan->kernels.count; k++) {
+        struct kernel_builder builder = {.plan = plan, .kernel = &plan->kernels.at[k], .templates = templates, .lanes = 1};
+        const phasor_status status = kernel_build(&builder);
+        trace_free(&builder.trace);
+        text_free(&builder.functions);
+        text_free(&builder.defines);
+        arena_free(&builder.scratch);
+        if (status != PHASOR_OK)
+            return fail_in(status, "%s", graph_node(&plan->graph, builder.kernel->stores[0].node)->name);
+    }
+    return PHASOR_OK;
+}

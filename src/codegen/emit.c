@@ -1,0 +1,648 @@
+/* emit.c - see emit.h.
+ *
+ * Loads first: all elements that a function reads are grouped by buffer, index without its constant, and guard; the
+ * constants of a group are covered by aligned chunks of up to 16 bytes that lie between elements which are read anyway. */
+#include "codegen/emit.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct chunk {
+    int buffer, width; /* elements */
+    form rest;
+    guard guard;
+    int64_t start;
+    bool written;
+};
+
+static const struct {
+    const char *type, *suffix;
+} types[DT_COUNT] = {
+    [DT_bool] = {"bool", ""}, [DT_u8] = {"unsigned char", ""}, [DT_i8] = {"signed char", ""}, [DT_i16] = {"short", ""},
+    [DT_i32] = {"int", ""}, [DT_i64] = {"long long", ""}, [DT_f16] = {"float", "f"}, [DT_bf16] = {"float", "f"},
+    [DT_f32] = {"float", "f"}, [DT_f64] = {"double", ""},
+};
+
+/* CUDA cells of the operator table. */
+static const char *const cells[OP_COUNT] = {
+#define NONE NULL
+#define MAP(name, n, type, on, complex, rules, domain, ulp, cost, c, complex_c, cuda) [OP_##name] = cuda,
+#include "graph/ops.def"
+#undef NONE
+};
+
+const char *emit_type(enum dtype dtype)
+{
+    return types[dtype].type;
+}
+
+static const struct expression *expression_at(const struct emitter *emitter, expr e)
+{
+    return &emitter->trace->expressions.at[e];
+}
+
+static void emitter_fail(struct emitter *emitter, phasor_status status)
+{
+    if (emitter->status == PHASOR_OK)
+        emitter->status = status;
+}
+
+phasor_status emitter_init(struct emitter *emitter, struct trace *trace, struct text *out)
+{
+    *emitter = (struct emitter){.trace = trace, .out = out};
+    /* Emission adds no expressions, but divides forms: there is room for the atoms that this makes. */
+    emitter->atom_room = trace->index.atoms.count + 4096;
+    emitter->atoms = memory_new(emitter->atom_room);
+    emitter->guards = memory_new(trace->guards.count);
+    emitter->expressions = memory_new(trace->expressions.count);
+    emitter->rounded = memory_new(trace->expressions.count);
+    return emitter->atoms && emitter->guards && emitter->expressions && emitter->rounded ? PHASOR_OK : fail_memory();
+}
+
+void emitter_free(struct emitter *emitter)
+{
+    memory_free(emitter->atoms);
+    memory_free(emitter->guards);
+    memory_free(emitter->expressions);
+    memory_free(emitter->rounded);
+    array_free(&emitter->chunks);
+}
+
+int emit_cost(const struct trace *trace)
+{
+    return (int)trace->expressions.count;
+}
+
+/* -- numbers and cells ----------------------------------------------------------------------------------------- */
+
+static void real_text(double x, bool single, char name[NAME_SIZE])
+{
+    if (isnan(x)) {
+        snprintf(name, NAME_SIZE, single ? "NOT_A_NUMBER" : "(double)NOT_A_NUMBER");
+        return;
+    }
+    if (isinf(x)) {
+        snprintf(name, NAME_SIZE, "(%s%s)", x < 0 ? "-" : "", single ? "INFINITE" : "(double)INFINITE");
+        return;
+    }
+    char digits[32];
+    for (int precision = 1; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, x);
+        if (single ? strtof(digits, NULL) == (float)x : strtod(digits, NULL) == x)
+            break;
+    }
+    for (char *c = digits; *c; c++) /* the locale may write a comma */
+        *c = strchr("0123456789eE+-", *c) ? *c : '.';
+    const bool whole = !strpbrk(digits, ".e");
+    const bool negative = signbit(x);
+    snprintf(name, NAME_SIZE, "%s%s%s%s%s", negative ? "(" : "", digits, whole ? ".0" : "", single ? "f" : "", negative ? ")" : "");
+}
+
+void emit_number(enum dtype dtype, struct number number, char name[NAME_SIZE])
+{
+    if (dtype == DT_bool)
+        snprintf(name, NAME_SIZE, number.i ? "true" : "false");
+    else if (dtype == DT_i64 && number.i == INT64_MIN)
+        snprintf(name, NAME_SIZE, "(-9223372036854775807LL - 1)");
+    else if (dtype_is_integer(dtype))
+        snprintf(name, NAME_SIZE, number.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", number.i, dtype == DT_i64 ? "LL" : "");
+    else
+        real_text(dtype == DT_f64 ? number.re : (float)number.re, dtype != DT_f64, name);
+}
+
+void emit_cell(const char *cell, enum dtype dtype, const char *const *operands, struct text *out)
+{
+    for (const char *c = cell; *c; c++) {
+        if (*c != '%') {
+            text_add_bytes(out, c, 1);
+            continue;
+        }
+        c++;
+        if (*c == 'f')
+            text_add(out, types[dtype].suffix);
+        else if (*c == 'T')
+            text_add(out, types[dtype].type);
+        else
+            text_add(out, operands[*c - '0']);
+    }
+}
+
+/* -- index forms ----------------------------------------------------------------------------------------------- */
+
+static void emit_size(struct emitter *emitter, dim d, struct text *out)
+{
+    const int64_t size = size_value(emitter->trace->index.sizes, d);
+    text_format(out, size < 0 ? "(index_t)%" PRId64 "%s" : "%" PRId64 "%s", size, emitter->wide ? "LL" : size < 0 ? "" : "u");
+}
+
+static void atom_name(struct emitter *emitter, atom a, char name[NAME_SIZE]);
+
+static void emit_term(struct emitter *emitter, struct index_term term, bool first, struct text *out)
+{
+    char name[NAME_SIZE];
+    atom_name(emitter, term.atom, name);
+    text_add(out, first ? "" : " + ");
+    text_add(out, name);
+    if (term.coefficient != 1) {
+        text_add(out, " * ");
+        emit_size(emitter, term.coefficient, out);
+    }
+}
+
+void emit_form(struct emitter *emitter, form f, struct text *out)
+{
+    const struct index_form at = emitter->trace->index.forms.at[f];
+    for (int i = 0; i < at.count; i++)
+        emit_term(emitter, at.terms[i], i == 0, out);
+    if (at.constant || at.count == 0) {
+        text_add(out, at.count ? " + " : "");
+        emit_size(emitter, at.constant, out);
+    }
+}
+
+/* A form that can stand before an operator of higher rank. */
+static void emit_form_closed(struct emitter *emitter, form f, struct text *out)
+{
+    const struct index_form *at = &emitter->trace->index.forms.at[f];
+    const bool closed = at->count == 0 || (at->count == 1 && at->constant == 0 && at->terms[0].coefficient == 1);
+    text_add(out, closed ? "" : "(");
+    emit_form(emitter, f, out);
+    text_add(out, closed ? "" : ")");
+}
+
+static void emit_digit(struct emitter *emitter, atom a)
+{
+    const struct index_atom at = emitter->trace->index.atoms.at[a];
+    struct sizes *sizes = emitter->trace->index.sizes;
+    struct text line = {0};
+    emit_form_closed(emitter, at.base, &line);
+    if (at.low != 1) {
+        text_add(&line, " / ");
+        emit_size(emitter, at.low, &line);
+    }
+    if (at.high) {
+        text_add(&line, " % ");
+        emit_size(emitter, size_floordiv(sizes, at.high, at.low), &line);
+    }
+    text_format(emitter->out, "    const index_t d%u = %s;\n", a, text_get(&line));
+    text_free(&line);
+}
+
+static void atom_name(struct emitter *emitter, atom a, char name[NAME_SIZE])
+{
+    const struct index_atom at = emitter->trace->index.atoms.at[a];
+    if (at.kind == ATOM_VARIABLE) {
+        snprintf(name, NAME_SIZE, "%c", (char)at.source);
+        return;
+    }
+    snprintf(name, NAME_SIZE, "d%u", a);
+    if (a >= emitter->atom_room)
+        emitter_fail(emitter, fail(PHASOR_ERROR_COMPILE, "a kernel with more than %zu index digits", emitter->atom_room));
+    if (a >= emitter->atom_room || emitter->atoms[a])
+        return;
+    emitter->atoms[a] = true;
+    if (at.kind == ATOM_DIGIT) {
+        emit_digit(emitter, a);
+        return;
+    }
+    char value_name[NAME_SIZE];
+    emit_value(emitter, at.source, value_name);
+    text_format(emitter->out, "    const index_t d%u = (index_t)%s;\n", a, value_name);
+}
+
+/* The question of a guard alone: "i < 16". */
+static void emit_question(struct emitter *emitter, guard g, struct text *out)
+{
+    const struct guard_question *q = &emitter->trace->guards.at[g];
+    emit_form(emitter, q->a, out);
+    text_add(out, q->inverted ? " >= " : " < ");
+    emit_size(emitter, q->bound, out);
+}
+
+static void emit_guard(struct emitter *emitter, guard g)
+{
+    if (g == 0 || emitter->guards[g])
+        return;
+    emitter->guards[g] = true;
+    const guard parent = emitter->trace->guards.at[g].parent;
+    emit_guard(emitter, parent);
+    struct text line = {0};
+    emit_question(emitter, g, &line);
+    if (parent)
+        text_format(emitter->out, "    const bool g%u = g%u && %s;\n", g, parent, text_get(&line));
+    else
+        text_format(emitter->out, "    const bool g%u = %s;\n", g, text_get(&line));
+    text_free(&line);
+}
+
+/* -- loads ----------------------------------------------------------------------------------------------------- */
+
+struct load {
+    expr e;
+    int buffer;
+    form rest;
+    guard guard;
+    int64_t constant;
+};
+
+static int load_compare(const void *a, const void *b)
+{
+    const struct load *x = a, *y = b;
+    if (x->buffer != y->buffer)
+        return x->buffer < y->buffer ? -1 : 1;
+    if (x->guard != y->guard)
+        return x->guard < y->guard ? -1 : 1;
+    if (x->rest != y->rest)
+        return x->rest < y->rest ? -1 : 1;
+    return x->constant < y->constant ? -1 : x->constant > y->constant;
+}
+
+static bool same_group(const struct load *a, const struct load *b)
+{
+    return a->buffer == b->buffer && a->guard == b->guard && a->rest == b->rest;
+}
+
+static int64_t floor_to(int64_t n, int64_t multiple)
+{
+    const int64_t rest = n % multiple;
+    return n - (rest < 0 ? rest + multiple : rest);
+}
+
+/* The widest aligned chunk around loads[at] that reads no element outside the group's and at least half in vain. */
+static struct chunk chunk_choose(struct emitter *emitter, const struct load *group, int count, int at)
+{
+    const struct load *load = &group[at];
+    const struct buffer *buffer = plan_buffer(emitter->trace->plan, load->buffer);
+    const int nbytes = dtype_size(buffer->dtype);
+    for (int width = 16 / nbytes; width > 1; width /= 2) {
+        const int64_t start = floor_to(load->constant, width);
+        if (buffer->alignment < width * nbytes || start < group[0].constant || start + width - 1 > group[count - 1].constant ||
+            !index_is_multiple(&emitter->trace->index, load->rest, width))
+            continue;
+        int used = 0;
+        for (int i = 0; i < count; i++)
+            used += group[i].constant >= start && group[i].constant < start + width;
+        if (2 * used >= width)
+            return (struct chunk){load->buffer, width, load->rest, load->guard, start, false};
+    }
+    return (struct chunk){load->buffer, 1, load->rest, load->guard, load->constant, false};
+}
+
+static void chunks_of_group(struct emitter *emitter, const struct load *group, int count)
+{
+    for (int i = 0; i < count;) {
+        const struct chunk chunk = chunk_choose(emitter, group, count, i);
+        if (!array_push(&emitter->chunks, chunk)) {
+            emitter_fail(emitter, fail_memory());
+            return;
+        }
+        while (i < count && group[i].constant < chunk.start + chunk.width)
+            i++;
+    }
+}
+
+/* Marks what the roots need; an index read from memory needs its own loads. */
+static void mark_form(const struct emitter *emitter, form f, bool *needed);
+
+static void mark_needed(const struct emitter *emitter, expr e, bool *needed)
+{
+    if (needed[e])
+        return;
+    needed[e] = true;
+    const struct expression *at = expression_at(emitter, e);
+    for (int i = 0; i < at->argument_count; i++)
+        mark_needed(emitter, at->arguments[i], needed);
+    if (at->kind == EXPR_LOAD || at->kind == EXPR_INDEX)
+        mark_form(emitter, at->index, needed);
+    for (guard g = at->guard; g; g = emitter->trace->guards.at[g].parent)
+        mark_form(emitter, emitter->trace->guards.at[g].a, needed);
+}
+
+static void mark_form(const struct emitter *emitter, form f, bool *needed)
+{
+    const struct index_form *at = &emitter->trace->index.forms.at[f];
+    for (int i = 0; i < at->count; i++) {
+        const struct index_atom *a = &emitter->trace->index.atoms.at[at->terms[i].atom];
+        if (a->kind == ATOM_DIGIT)
+            mark_form(emitter, a->base, needed);
+        else if (a->kind == ATOM_VALUE)
+            mark_needed(emitter, a->source, needed);
+    }
+}
+
+static int collect_loads(struct emitter *emitter, const bool *needed, struct load *loads)
+{
+    int count = 0;
+    for (expr e = 1; e < emitter->trace->expressions.count; e++) {
+        const struct expression *at = expression_at(emitter, e);
+        if (!needed[e] || at->kind != EXPR_LOAD)
+            continue;
+        struct load load = {e, at->buffer, at->index, at->guard, 0};
+        index_split(&emitter->trace->index, at->index, &load.rest, &load.constant);
+        loads[count++] = load;
+    }
+    return count;
+}
+
+static void plan_chunks(struct emitter *emitter, struct load *loads, int count)
+{
+    qsort(loads, (size_t)count, sizeof *loads, load_compare);
+    for (int start = 0; start < count;) {
+        int end = start + 1;
+        while (end < count && same_group(&loads[start], &loads[end]))
+            end++;
+        chunks_of_group(emitter, loads + start, end - start);
+        start = end;
+    }
+}
+
+static int chunk_find(const struct emitter *emitter, const struct expression *load, int *element)
+{
+    form rest = load->index;
+    int64_t constant = 0;
+    index_split(&emitter->trace->index, load->index, &rest, &constant);
+    for (size_t i = 0; i < emitter->chunks.count; i++) {
+        const struct chunk *c = &emitter->chunks.at[i];
+        if (c->buffer == load->buffer && c->rest == rest && c->guard == load->guard && constant >= c->start &&
+            constant < c->start + c->width) {
+            *element = (int)(constant - c->start);
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+/* The index of an aligned run of `width` elements, in runs. */
+static form run_index(struct emitter *emitter, form rest, int64_t start, int width)
+{
+    struct index_pool *index = &emitter->trace->index;
+    const form whole = index_offset(index, rest, size_literal(index->sizes, start));
+    return width == 1 ? whole : index_divide(index, whole, size_literal(index->sizes, width));
+}
+
+static void emit_chunk(struct emitter *emitter, int at)
+{
+    struct chunk *c = &emitter->chunks.at[at];
+    if (c->written)
+        return;
+    c->written = true;
+    const int nbytes = c->width * dtype_size(plan_buffer(emitter->trace->plan, c->buffer)->dtype);
+    const int words = nbytes < 4 ? 4 : nbytes;
+    struct text index = {0};
+    emit_guard(emitter, c->guard);
+    emit_form(emitter, run_index(emitter, c->rest, c->start, c->width), &index);
+    text_format(emitter->out, "    const vec%d x%d = ", words, at);
+    if (c->guard)
+        text_format(emitter->out, "!g%u ? vec%d{} : ", c->guard, words);
+    text_format(emitter->out, "%s%d(a.p%d, %s);\n", emitter->written[c->buffer] ? "load" : "read", nbytes,
+                emitter->pointers[c->buffer], text_get(&index));
+    if (index.failed)
+        emitter_fail(emitter, fail_memory());
+    text_free(&index);
+}
+
+void emit_loads(struct emitter *emitter, const expr *roots, int count)
+{
+    const size_t expressions = emitter->trace->expressions.count;
+    bool *needed = memory_new(expressions);
+    struct load *loads = memory_new(expressions * sizeof *loads);
+    if (needed && loads) {
+        for (int i = 0; i < count; i++)
+            mark_needed(emitter, roots[i], needed);
+        const int load_count = collect_loads(emitter, needed, loads);
+        plan_chunks(emitter, loads, load_count);
+        for (size_t i = 0; i < emitter->chunks.count; i++)
+            emit_chunk(emitter, (int)i);
+    } else {
+        emitter_fail(emitter, fail_memory());
+    }
+    memory_free(needed);
+    memory_free(loads);
+}
+
+/* -- values ---------------------------------------------------------------------------------------------------- */
+
+/* Element `at` of chunk variable x as a value of the dtype. */
+static void element_text(enum dtype dtype, int x, int at, struct text *out)
+{
+    const int nbytes = dtype_size(dtype), word = at * nbytes / 4, shift = at * nbytes % 4 * 8;
+    switch (dtype) {
+    case DT_f32: text_format(out, "f32_from(x%d.w[%d])", x, word); break;
+    case DT_f64: text_format(out, "f64_from(x%d.w[%d], x%d.w[%d])", x, word, x, word + 1); break;
+    case DT_i64: text_format(out, "i64_from(x%d.w[%d], x%d.w[%d])", x, word, x, word + 1); break;
+    case DT_bf16: text_format(out, "bf16_%s(x%d.w[%d])", shift ? "high" : "low", x, word); break;
+    case DT_f16: text_format(out, "f16_%s(x%d.w[%d])", shift ? "high" : "low", x, word); break;
+    case DT_bool: text_format(out, "(x%d.w[%d] >> %d & 255u) != 0", x, word, shift); break;
+    default: text_format(out, "(%s)(x%d.w[%d] >> %d)", types[dtype].type, x, word, shift); break;
+    }
+}
+
+static bool is_half(enum dtype dtype)
+{
+    return dtype == DT_f16 || dtype == DT_bf16;
+}
+
+/* Whether the line of e holds a value that is not yet rounded to f16 or bf16. */
+static bool is_unrounded(const struct expression *e)
+{
+    return is_half(e->dtype) && e->kind == EXPR_MAP;
+}
+
+static void emit_map(struct emitter *emitter, expr e, struct text *line)
+{
+    const struct expression *at = expression_at(emitter, e);
+    char names[3][NAME_SIZE];
+    const char *operands[3] = {names[0], names[1], names[2]};
+    for (int i = 0; i < at->argument_count; i++)
+        emit_value(emitter, at->arguments[i], names[i]);
+    enum dtype dtype = at->dtype;
+    if (op_info[at->op].type == TYPE_BOOL) /* the cell is about the operands */
+        dtype = expression_at(emitter, at->arguments[0])->dtype;
+    if (at->op == OP_cast && at->dtype == DT_bool)
+        text_format(line, "%s != 0", operands[0]);
+    else if (at->op == OP_cast && dtype_is_integer(at->dtype) && !dtype_is_integer(expression_at(emitter, at->arguments[0])->dtype))
+        text_format(line, "(%s)to_integer(%s)", types[dtype].type, operands[0]);
+    else
+        emit_cell(cells[at->op], dtype, operands, line);
+}
+
+static void emit_checked(struct emitter *emitter, const struct expression *at, struct text *line)
+{
+    char name[NAME_SIZE];
+    emit_value(emitter, at->arguments[0], name);
+    text_format(line, "check_index(%s, ", name);
+    text_format(line, "%" PRId64 "LL, a.flag)", size_value(emitter->trace->index.sizes, at->size));
+    emitter->uses_flag = true;
+}
+
+static void emit_choose(struct emitter *emitter, const struct expression *at, struct text *line)
+{
+    char yes[NAME_SIZE], no[NAME_SIZE];
+    emit_value(emitter, at->arguments[0], yes);
+    emit_value(emitter, at->arguments[1], no);
+    emit_question(emitter, at->guard, line);
+    text_format(line, " ? %s : %s", yes, no);
+}
+
+static void emit_load(struct emitter *emitter, const struct expression *at, struct text *line)
+{
+    int element = 0;
+    const int chunk = chunk_find(emitter, at, &element);
+    if (chunk < 0) {
+        emitter_fail(emitter, fail(PHASOR_ERROR_COMPILE, "internal: an element that no load was planned for"));
+        return;
+    }
+    emit_chunk(emitter, chunk);
+    element_text(at->dtype, chunk, element, line);
+}
+
+static const char *line_comment(const struct expression *at)
+{
+    return at->kind == EXPR_MAP ? op_info[at->op].name : NULL;
+}
+
+/* The line of e: "const float v7 = ...;" */
+static void emit_line(struct emitter *emitter, expr e)
+{
+    const struct expression *at = expression_at(emitter, e);
+    struct text line = {0};
+    if (at->kind == EXPR_MAP)
+        emit_map(emitter, e, &line);
+    else if (at->kind == EXPR_LOAD)
+        emit_load(emitter, at, &line);
+    else if (at->kind == EXPR_CHECKED)
+        emit_checked(emitter, at, &line);
+    else if (at->kind == EXPR_CHOOSE)
+        emit_choose(emitter, at, &line);
+    else if (at->kind == EXPR_INDEX) {
+        text_add(&line, "(long long)(");
+        emit_form(emitter, at->index, &line);
+        text_add(&line, ")");
+    } else
+        text_add(&line, "result");
+    const char *comment = line_comment(at);
+    text_format(emitter->out, "    const %s v%u = %s;%s%s\n", types[at->dtype].type, e, text_get(&line), comment ? " // " : "",
+                comment ? comment : "");
+    if (line.failed)
+        emitter_fail(emitter, fail_memory());
+    text_free(&line);
+}
+
+static void emit_unrounded(struct emitter *emitter, expr e, char name[NAME_SIZE])
+{
+    const struct expression *at = expression_at(emitter, e);
+    if (at->kind == EXPR_LITERAL) {
+        emit_number(at->dtype, at->number, name);
+        return;
+    }
+    if (!emitter->expressions[e]) {
+        emitter->expressions[e] = true;
+        emit_line(emitter, e);
+    }
+    snprintf(name, NAME_SIZE, "v%u", e);
+}
+
+void emit_value(struct emitter *emitter, expr e, char name[NAME_SIZE])
+{
+    const struct expression *at = expression_at(emitter, e);
+    emit_unrounded(emitter, e, name);
+    if (!is_unrounded(at))
+        return;
+    if (!emitter->rounded[e]) {
+        emitter->rounded[e] = true;
+        text_format(emitter->out, "    const float r%u = round_%s(v%u);\n", e, dtype_text(at->dtype), e);
+    }
+    snprintf(name, NAME_SIZE, "r%u", e);
+}
+
+/* -- stores ---------------------------------------------------------------------------------------------------- */
+
+/* Word `word` of a run of lanes. */
+static void word_text(enum dtype dtype, char (*names)[NAME_SIZE], int word, int lanes, struct text *out)
+{
+    const int nbytes = dtype_size(dtype);
+    if (nbytes == 8) {
+        text_format(out, "%s_word(%s)", word % 2 ? "high" : "low", names[word / 2]);
+        return;
+    }
+    const int first = word * 4 / nbytes, per_word = 4 / nbytes;
+    if (nbytes == 4) {
+        text_format(out, "bits_of(%s)", names[first]);
+        return;
+    }
+    if (is_half(dtype)) {
+        text_format(out, "pack_%s(%s, %s)", dtype_text(dtype), names[first], first + 1 < lanes ? names[first + 1] : "0.0f");
+        return;
+    }
+    for (int i = 0; i < per_word && first + i < lanes; i++)
+        text_format(out, i ? " | (u32)(unsigned %s)%s << %d" : "(u32)(unsigned %s)%s", nbytes == 1 ? "char" : "short",
+                    names[first + i], 8 * nbytes * i);
+}
+
+static void emit_run(struct emitter *emitter, int buffer, form index, char (*names)[NAME_SIZE], int lanes)
+{
+    const struct buffer *b = plan_buffer(emitter->trace->plan, buffer);
+    const int nbytes = lanes * dtype_size(b->dtype), words = nbytes < 4 ? 1 : nbytes / 4;
+    /* What the kernel's caller reads next is not kept in the cache; what the next kernel reads is. */
+    const bool streams = b->kind == BUFFER_OUTPUT || b->kind == BUFFER_SLOT;
+    struct text text = {0};
+    emit_form(emitter, index, &text);
+    text_format(emitter->out, "    %s%d(a.p%d, %s, vec%d{{", streams ? "stream" : "store", nbytes, emitter->pointers[buffer],
+                text_get(&text), words * 4);
+    for (int word = 0; word < words; word++) {
+        text_add(emitter->out, word ? ", " : "");
+        word_text(b->dtype, names, word, lanes, emitter->out);
+    }
+    text_add(emitter->out, "}});\n");
+    if (text.failed)
+        emitter_fail(emitter, fail_memory());
+    text_free(&text);
+}
+
+/* Whether lanes 0..count stand one after another in memory. */
+static bool addresses_run(struct emitter *emitter, const form *addresses, int count, form *rest, int64_t *start)
+{
+    for (int i = 0; i < count; i++) {
+        form this_rest;
+        int64_t constant;
+        if (!index_split(&emitter->trace->index, addresses[i], &this_rest, &constant))
+            return false;
+        if (i == 0) {
+            *rest = this_rest;
+            *start = constant;
+        } else if (this_rest != *rest || constant != *start + i) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int store_width(struct emitter *emitter, const struct buffer *buffer, form rest, int64_t start, int count)
+{
+    const int nbytes = dtype_size(buffer->dtype);
+    int width = 16 / nbytes;
+    while (width > 1 && (count % width || buffer->alignment < width * nbytes || start % width ||
+                         !index_is_multiple(&emitter->trace->index, rest, width)))
+        width /= 2;
+    return width;
+}
+
+void emit_store(struct emitter *emitter, int buffer, const form *addresses, const expr *lanes, int count)
+{
+    char names[16][NAME_SIZE];
+    form rest;
+    int64_t start;
+    for (int i = 0; i < count; i++)
+        emit_unrounded(emitter, lanes[i], names[i]);
+    if (!addresses_run(emitter, addresses, count, &rest, &start)) {
+        for (int i = 0; i < count; i++)
+            emit_run(emitter, buffer, addresses[i], names + i, 1);
+        return;
+    }
+    const int width = store_width(emitter, plan_buffer(emitter->trace->plan, buffer), rest, start, count);
+    for (int i = 0; i < count; i += width)
+        emit_run(emitter, buffer, run_index(emitter, rest, start + i, width), names + i, width);
+}

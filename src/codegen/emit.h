@@ -1,0 +1,46 @@
+/* emit.h - expressions of a trace as lines of CUDA: SSA, one value a line, vector loads and stores.
+ *
+ *     const vec16 x0 = read16(a.p0, i);
+ *     const float v1 = bf16_low(x0.w[0]);
+ *     const float v5 = fmaf(v1, v3, v4); // fma
+ *     store16(a.p2, i, {{pack_bf16(v5, v6), ...}});
+ *
+ * An emitter writes the body of one device function. Names are local to it.
+ */
+#pragma once
+#include "codegen/trace.h"
+
+struct emitter {
+    struct trace *trace;
+    struct text *out;
+    bool wide;           /* index_t has 64 bits */
+    const int *pointers; /* buffer -> number of its pointer argument; -1 */
+    const bool *written; /* buffer -> the kernel stores to it */
+    /* what was written already in this function */
+    bool *atoms, *guards;
+    size_t atom_room;
+    bool *expressions, *rounded;
+    ARRAY(struct chunk) chunks;
+    bool uses_flag;
+    phasor_status status;
+};
+
+phasor_status emitter_init(struct emitter *emitter, struct trace *trace, struct text *out);
+void emitter_free(struct emitter *emitter);
+
+/* Plans the loads of these roots (and what they need) and writes them; values follow where they are asked for. */
+void emit_loads(struct emitter *emitter, const expr *roots, int count);
+/* Writes what the expression needs; its name, or a literal, goes to `name`. */
+enum { NAME_SIZE = 64 };
+void emit_value(struct emitter *emitter, expr e, char name[NAME_SIZE]);
+/* Stores lanes of a buffer at addresses (forms in elements), as wide as alignment allows. */
+void emit_store(struct emitter *emitter, int buffer, const form *addresses, const expr *lanes, int count);
+/* A form as text: "i / 16 * 32 + 5"; atoms it needs are written first. */
+void emit_form(struct emitter *emitter, form f, struct text *out);
+
+const char *emit_type(enum dtype dtype); /* "float" */
+void emit_number(enum dtype dtype, struct number number, char name[NAME_SIZE]);
+/* A cell of the table with operands put in. */
+void emit_cell(const char *cell, enum dtype dtype, const char *const *operands, struct text *out);
+/* How many expressions one element costs; for choosing the vector width. */
+int emit_cost(const struct trace *trace);

@@ -1,0 +1,44 @@
+/* kernel.h - what the kinds of kernels share while their source is made. */
+#pragma once
+#include "codegen/codegen.h"
+#include "codegen/emit.h"
+
+enum { LANES_MAX = 16 };
+
+struct kernel_builder {
+    struct plan *plan;
+    struct kernel *kernel;
+    const struct templates *templates;
+    struct arena scratch; /* of this kernel */
+    struct trace trace;
+    int *pointers;  /* buffer -> number of its pointer argument; -1 */
+    bool *written;  /* buffer -> stored to */
+    struct text functions; /* body or accumulate, store, ... */
+    struct text defines;   /* COUNT, LENGTH, ... */
+    bool wide, uses_flag;
+    int lanes;
+    int64_t runs; /* COUNT */
+    uint32_t block, side;
+    int64_t loaded_elements;
+};
+
+/* One for each kind; they fill functions, defines, runs and geometry. */
+phasor_status kernel_map(struct kernel_builder *builder);
+phasor_status kernel_scatter(struct kernel_builder *builder);
+phasor_status kernel_reduce(struct kernel_builder *builder);
+phasor_status kernel_scan(struct kernel_builder *builder);
+
+/* -- shared ---------------------------------------------------------------------------------------------------- */
+
+/* The order of dims in which a buffer's memory runs: largest stride first. */
+void kernel_memory_order(const struct kernel_builder *builder, const struct buffer *buffer, int order[RANK_MAX]);
+/* The number of lanes for elements of these dims in this order: a power of two up to `most` so that lanes never leave the
+ * innermost dims they start in, or any that divides the count where the buffer has no gaps. */
+int kernel_lanes(const struct kernel_builder *builder, const dim *sizes, int rank, int most, bool gapless);
+/* Gives numbers to the pointers of all buffers that expressions load from, and of `buffer` as written. */
+phasor_status kernel_pointer(struct kernel_builder *builder, int buffer, bool written);
+phasor_status kernel_pointers(struct kernel_builder *builder);
+/* Whether an address or count needs 64 bits. */
+bool kernel_is_wide(const struct kernel_builder *builder);
+dim kernel_count(const struct kernel_builder *builder, const dim *sizes, int rank);
+uint32_t kernel_power_of_two(int64_t at_least, uint32_t most);

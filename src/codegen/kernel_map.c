@@ -1,0 +1,243 @@
+/* kernel_map.c - maps and scatters: a thread computes one run of lanes of every store.
+ *
+ *     stores: to -> bf16 [4, 8192, 32, 128]    8 lanes; i counts runs; coordinates of lane l are those of element 8*i + l
+ *
+ * Elements are counted in the order of the first store's memory, so that runs are contiguous there. */
+#include "codegen/kernel.h"
+
+#include <string.h>
+
+struct map {
+    struct kernel_builder *builder;
+    int order[RANK_MAX];    /* k-th dim of the iteration -> dim of the value */
+    dim sizes[RANK_MAX];    /* in that order */
+    int rank;
+    expr lanes[STORES_MAX][LANES_MAX];
+    form addresses[STORES_MAX][LANES_MAX];
+};
+
+static void lane_coordinates(struct map *map, form run, int lane, form coordinates[RANK_MAX])
+{
+    struct trace *trace = &map->builder->trace;
+    struct sizes *sizes = trace->index.sizes;
+    form ordered[RANK_MAX];
+    const form element = index_offset(&trace->index, index_scale(&trace->index, run, size_literal(sizes, map->builder->lanes)),
+                                      size_literal(sizes, lane));
+    trace_unravel(trace, element, map->sizes, map->rank, ordered);
+    for (int d = 0; d < map->rank; d++)
+        coordinates[map->order[d]] = ordered[d];
+}
+
+static form run_variable(struct kernel_builder *builder)
+{
+    return index_variable(&builder->trace.index, 'i', size_literal(builder->trace.index.sizes, builder->runs));
+}
+
+/* Writes body(): all loads, then lane by lane, then the stores. */
+static phasor_status emit_body(struct map *map)
+{
+    struct kernel_builder *builder = map->builder;
+    const struct kernel *kernel = builder->kernel;
+    struct emitter emitter;
+    expr roots[STORES_MAX * LANES_MAX];
+    int count = 0;
+    for (int s = 0; s < kernel->store_count; s++)
+        for (int l = 0; l < builder->lanes; l++)
+            roots[count++] = map->lanes[s][l];
+    TRY(kernel_pointers(builder));
+    phasor_status status = emitter_init(&emitter, &builder->trace, &builder->functions);
+    emitter.pointers = builder->pointers;
+    emitter.written = builder->written;
+    emitter.wide = builder->wide = kernel_is_wide(builder);
+    text_add(&builder->functions, "DEVICE void body(const args &a, index_t i)\n{\n");
+    if (status == PHASOR_OK)
+        emit_loads(&emitter, roots, count);
+    for (int s = 0; s < kernel->store_count && status == PHASOR_OK; s++)
+        emit_store(&emitter, kernel->stores[s].buffer, map->addresses[s], map->lanes[s], builder->lanes);
+    text_add(&builder->functions, "}\n");
+    builder->uses_flag |= emitter.uses_flag;
+    if (status == PHASOR_OK)
+        status = emitter.status;
+    emitter_free(&emitter);
+    return status;
+}
+
+/* Dims of the iteration are those of the shape, in the order of the buffer's memory. */
+static void map_begin(struct map *map, struct kernel_builder *builder, const dim *shape, int rank)
+{
+    const struct buffer *first = plan_buffer(builder->plan, builder->kernel->stores[0].buffer);
+    *map = (struct map){.builder = builder, .rank = rank};
+    kernel_memory_order(builder, first, map->order);
+    for (int d = 0; d < rank; d++)
+        map->sizes[d] = shape[map->order[d]];
+}
+
+static bool store_is_gapless(const struct map *map, const struct buffer *buffer)
+{
+    struct sizes *sizes = map->builder->trace.index.sizes;
+    int64_t expected = 1;
+    for (int d = map->rank - 1; d >= 0; d--) {
+        if (size_value(sizes, map->sizes[d]) != 1 && size_value(sizes, buffer->strides[map->order[d]]) != expected)
+            return false;
+        expected *= size_value(sizes, map->sizes[d]);
+    }
+    return true;
+}
+
+/* 16 bytes of the largest element, where the first store runs along the innermost dim at all. */
+static int map_lanes(const struct map *map)
+{
+    const struct kernel *kernel = map->builder->kernel;
+    struct sizes *sizes = map->builder->trace.index.sizes;
+    int largest = 1;
+    bool gapless = true;
+    for (int s = 0; s < kernel->store_count; s++) {
+        const struct buffer *b = plan_buffer(map->builder->plan, kernel->stores[s].buffer);
+        largest = dtype_size(b->dtype) > largest ? dtype_size(b->dtype) : largest;
+        gapless &= store_is_gapless(map, b);
+    }
+    const struct buffer *first = plan_buffer(map->builder->plan, kernel->stores[0].buffer);
+    if (map->rank == 0 || size_value(sizes, first->strides[map->order[map->rank - 1]]) > 1)
+        return 1;
+    const int most = 16 / largest < 8 ? 16 / largest : 8;
+    return kernel_lanes(map->builder, map->sizes, map->rank, most, gapless);
+}
+
+static phasor_status map_trace(struct map *map)
+{
+    struct kernel_builder *builder = map->builder;
+    const form run = run_variable(builder);
+    for (int l = 0; l < builder->lanes; l++) {
+        form at[RANK_MAX];
+        lane_coordinates(map, run, l, at);
+        for (int s = 0; s < builder->kernel->store_count; s++) {
+            const struct kernel_store *store = &builder->kernel->stores[s];
+            map->lanes[s][l] = store->copy ? trace_element(&builder->trace, store->node, at, 0)
+                                           : trace_compute(&builder->trace, store->node, at, 0);
+            map->addresses[s][l] = trace_address(&builder->trace, plan_buffer(builder->plan, store->buffer), at);
+        }
+    }
+    return trace_status(&builder->trace);
+}
+
+static void map_geometry(struct map *map, dim count)
+{
+    struct kernel_builder *builder = map->builder;
+    builder->runs = size_value(builder->trace.index.sizes, count) / builder->lanes;
+    builder->block = 128;
+    builder->side = 1;
+}
+
+phasor_status kernel_map(struct kernel_builder *builder)
+{
+    struct map map;
+    const struct node *n = graph_node(&builder->plan->graph, builder->kernel->stores[0].node);
+    map_begin(&map, builder, n->shape, n->rank);
+    builder->lanes = map_lanes(&map);
+    map_geometry(&map, kernel_count(builder, map.sizes, map.rank));
+    TRY(map_trace(&map));
+    for (int s = 0; s < builder->kernel->store_count; s++)
+        TRY(kernel_pointer(builder, builder->kernel->stores[s].buffer, true));
+    return emit_body(&map);
+}
+
+/* -- scatter --------------------------------------------------------------------------------------------------- */
+
+/* Where element `at` of the values goes: index_put. */
+static void put_target(struct kernel_builder *builder, const struct node *n, const form *at, int inner, form *target)
+{
+    struct trace *trace = &builder->trace;
+    const struct node *base = graph_node(&builder->plan->graph, n->arguments[0]);
+    const int axis = n->attributes.axis, count = n->argument_count - 2;
+    memcpy(target, at, (size_t)axis * sizeof *target);
+    for (int i = 0; i < count; i++) {
+        const struct node *index = graph_node(&builder->plan->graph, n->arguments[2 + i]);
+        form index_at[RANK_MAX];
+        for (int d = 0; d < index->rank; d++)
+            index_at[d] = size_value(trace->index.sizes, index->shape[d]) == 1 ? 0 : at[axis + inner - index->rank + d];
+        target[axis + i] = trace_index_value(trace, n->arguments[2 + i], index_at, base->shape[axis + i], 0);
+    }
+    memcpy(target + axis + count, at + axis + inner, (size_t)(base->rank - axis - count) * sizeof *target);
+}
+
+/* The shape that is written: that of the base with the indexed dims replaced by those of the indices. */
+static int put_shape(struct kernel_builder *builder, const struct node *n, dim shape[RANK_MAX], int *inner)
+{
+    const struct graph *graph = &builder->plan->graph;
+    const struct node *base = graph_node(graph, n->arguments[0]);
+    const int axis = n->attributes.axis, count = n->argument_count - 2;
+    *inner = 0;
+    for (int i = 0; i < count; i++)
+        *inner = graph_node(graph, n->arguments[2 + i])->rank > *inner ? graph_node(graph, n->arguments[2 + i])->rank : *inner;
+    memcpy(shape, base->shape, (size_t)axis * sizeof *shape);
+    for (int d = 0; d < *inner; d++) {
+        shape[axis + d] = 1;
+        for (int i = 0; i < count; i++) {
+            const struct node *index = graph_node(graph, n->arguments[2 + i]);
+            const int at = d - (*inner - index->rank);
+            if (at >= 0 && size_value(graph->sizes, index->shape[at]) != 1)
+                shape[axis + d] = index->shape[at];
+        }
+    }
+    const int after = base->rank - axis - count;
+    memcpy(shape + axis + *inner, base->shape + axis + count, (size_t)after * sizeof *shape);
+    return axis + *inner + after;
+}
+
+static expr broadcast_element(struct kernel_builder *builder, value v, const form *at, int rank)
+{
+    const struct node *n = graph_node(&builder->plan->graph, v);
+    form in[RANK_MAX];
+    for (int d = 0; d < n->rank; d++)
+        in[d] = size_value(builder->trace.index.sizes, n->shape[d]) == 1 ? 0 : at[rank - n->rank + d];
+    return trace_element(&builder->trace, v, in, 0);
+}
+
+static void scatter_lane(struct map *map, const struct node *n, int inner, const form *at, int lane)
+{
+    struct kernel_builder *builder = map->builder;
+    const struct buffer *buffer = plan_buffer(builder->plan, builder->kernel->stores[0].buffer);
+    form target[RANK_MAX];
+    if (n->op == OP_index_put) {
+        put_target(builder, n, at, inner, target);
+        map->lanes[0][lane] = broadcast_element(builder, n->arguments[1], at, map->rank);
+    } else {
+        const struct node *base = graph_node(&builder->plan->graph, n->arguments[0]);
+        memcpy(target, at, (size_t)map->rank * sizeof *target);
+        target[n->attributes.axis] = trace_index_value(&builder->trace, n->arguments[1], at, base->shape[n->attributes.axis], 0);
+        map->lanes[0][lane] = trace_element(&builder->trace, n->arguments[2], at, 0);
+    }
+    map->addresses[0][lane] = trace_address(&builder->trace, buffer, target);
+}
+
+phasor_status kernel_scatter(struct kernel_builder *builder)
+{
+    struct map map = {.builder = builder};
+    const struct node *n = graph_node(&builder->plan->graph, builder->kernel->special);
+    int inner = 0;
+    if (n->op == OP_index_put) {
+        map.rank = put_shape(builder, n, map.sizes, &inner);
+    } else {
+        const struct node *index = graph_node(&builder->plan->graph, n->arguments[1]);
+        map.rank = index->rank;
+        memcpy(map.sizes, index->shape, (size_t)index->rank * sizeof *index->shape);
+    }
+    for (int d = 0; d < map.rank; d++)
+        map.order[d] = d;
+    const struct buffer *buffer = plan_buffer(builder->plan, builder->kernel->stores[0].buffer);
+    const bool trailing = n->op == OP_index_put && n->attributes.axis + inner < map.rank;
+    const bool runs = trailing && size_value(builder->trace.index.sizes, buffer->strides[buffer->rank - 1]) == 1;
+    const int most = 16 / dtype_size(buffer->dtype) < 8 ? 16 / dtype_size(buffer->dtype) : 8;
+    builder->lanes = runs ? kernel_lanes(builder, map.sizes + map.rank - 1, 1, most, false) : 1;
+    map_geometry(&map, kernel_count(builder, map.sizes, map.rank));
+
+    const form run = run_variable(builder);
+    for (int l = 0; l < builder->lanes; l++) {
+        form at[RANK_MAX];
+        lane_coordinates(&map, run, l, at);
+        scatter_lane(&map, n, inner, at, l);
+    }
+    TRY(trace_status(&builder->trace));
+    TRY(kernel_pointer(builder, builder->kernel->stores[0].buffer, true));
+    return emit_body(&map);
+}

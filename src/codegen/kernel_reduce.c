@@ -1,0 +1,263 @@
+/* kernel_reduce.c - reductions and scans.
+ *
+ *     rsqrt(add(mean, eps)) of f32 [8, 32, 128] over the last dim
+ *       accumulate(a, i, r, acc)   4 lanes of row i, from 4*r on, producers applied
+ *       store(a, i, acc)           the consumers, one element
+ *
+ * Sums of f16 and bf16 run in f32, of small integers in i64. */
+#include "codegen/kernel.h"
+
+#include <string.h>
+
+/* CUDA cells of the reduction rows. */
+static const struct {
+    const char *identity, *combine;
+} reductions[OP_COUNT] = {
+#define REDUCE(name, type, on, complex, rules, identity_c, combine_c, identity_cuda, combine_cuda)                     \
+    [OP_##name] = {identity_cuda, combine_cuda},
+#include "graph/ops.def"
+    [OP_cumsum] = {"0", "%0 + %1"},
+    [OP_cumprod] = {"1", "%0 * %1"},
+};
+
+struct reduction {
+    struct kernel_builder *builder;
+    const struct node *node, *operand;
+    enum dtype accumulator;
+    int axes[RANK_MAX], axis_count; /* reduced, in the operand's order */
+    form row[RANK_MAX];             /* coordinates of the result */
+};
+
+static enum dtype accumulator_of(const struct node *reduce, enum dtype operand)
+{
+    if (op_info[reduce->op].type == TYPE_BOOL || operand == DT_bool)
+        return op_info[reduce->op].type == TYPE_BOOL ? DT_bool : operand;
+    return dtype_info[operand].compute;
+}
+
+static void emit_identity(struct reduction *reduction)
+{
+    struct text *out = &reduction->builder->functions;
+    text_add(out, "DEVICE acc_t identity() { return ");
+    emit_cell(reductions[reduction->node->op].identity, reduction->accumulator, NULL, out);
+    text_add(out, "; }\nDEVICE acc_t combine(acc_t x, acc_t y) { return ");
+    emit_cell(reductions[reduction->node->op].combine, reduction->accumulator, (const char *const[]){"x", "y"}, out);
+    text_add(out, "; }\n");
+}
+
+static phasor_status emitter_begin(struct reduction *reduction, struct emitter *emitter)
+{
+    struct kernel_builder *builder = reduction->builder;
+    TRY(emitter_init(emitter, &builder->trace, &builder->functions));
+    emitter->pointers = builder->pointers;
+    emitter->written = builder->written;
+    emitter->wide = builder->wide = kernel_is_wide(builder);
+    return PHASOR_OK;
+}
+
+static phasor_status emitter_end(struct reduction *reduction, struct emitter *emitter)
+{
+    const phasor_status status = emitter->status;
+    reduction->builder->uses_flag |= emitter->uses_flag;
+    emitter_free(emitter);
+    return status;
+}
+
+/* "acc = combine(acc, (acc_t)v7);" for each lane in order. */
+static void emit_combine(struct reduction *reduction, struct emitter *emitter, expr lane)
+{
+    char name[NAME_SIZE];
+    emit_value(emitter, lane, name);
+    const char *format = reduction->accumulator == DT_bool ? "    acc = combine(acc, %s != 0);\n" : "    acc = combine(acc, (acc_t)%s);\n";
+    text_format(emitter->out, format, name);
+}
+
+/* Coordinates of the operand from those of the result and of the reduced dims. */
+static void operand_coordinates(const struct reduction *reduction, const form *reduced, form *out)
+{
+    for (int d = 0, kept = 0, gone = 0; d < reduction->operand->rank; d++)
+        if (gone < reduction->axis_count && reduction->axes[gone] == d)
+            out[d] = reduced[gone++];
+        else
+            out[d] = reduction->row[kept++];
+}
+
+static phasor_status emit_accumulate(struct reduction *reduction, const expr *lanes, int count)
+{
+    struct emitter emitter;
+    TRY(emitter_begin(reduction, &emitter));
+    text_add(&reduction->builder->functions, "DEVICE acc_t accumulate(const args &a, index_t i, index_t r, acc_t acc)\n{\n");
+    emit_loads(&emitter, lanes, count);
+    for (int l = 0; l < count; l++)
+        emit_combine(reduction, &emitter, lanes[l]);
+    text_add(&reduction->builder->functions, "    return acc;\n}\n");
+    return emitter_end(reduction, &emitter);
+}
+
+static const char *round_result(enum dtype dtype)
+{
+    return dtype == DT_f16 ? "round_f16(acc)" : dtype == DT_bf16 ? "round_bf16(acc)" : NULL;
+}
+
+static void emit_result(struct reduction *reduction)
+{
+    const enum dtype dtype = reduction->node->dtype;
+    const char *rounded = round_result(dtype);
+    if (rounded)
+        text_format(&reduction->builder->functions, "    const float result = %s;\n", rounded);
+    else
+        text_format(&reduction->builder->functions, "    const %s result = (%s)acc;\n", emit_type(dtype), emit_type(dtype));
+}
+
+static phasor_status emit_epilogue(struct reduction *reduction, expr element, form address)
+{
+    struct kernel_builder *builder = reduction->builder;
+    struct emitter emitter;
+    TRY(emitter_begin(reduction, &emitter));
+    text_add(&builder->functions, "DEVICE void store(const args &a, index_t i, acc_t acc)\n{\n");
+    emit_result(reduction);
+    emit_loads(&emitter, &element, 1);
+    emit_store(&emitter, builder->kernel->stores[0].buffer, &address, &element, 1);
+    text_add(&builder->functions, "}\n");
+    return emitter_end(reduction, &emitter);
+}
+
+static void reduction_begin(struct reduction *reduction, struct kernel_builder *builder)
+{
+    const struct graph *graph = &builder->plan->graph;
+    *reduction = (struct reduction){.builder = builder, .node = graph_node(graph, builder->kernel->special)};
+    reduction->operand = graph_node(graph, reduction->node->arguments[0]);
+    reduction->accumulator = accumulator_of(reduction->node, reduction->operand->dtype);
+    for (int d = 0; d < reduction->operand->rank; d++)
+        for (int i = 0; i < reduction->node->attributes.axis_count; i++)
+            if (reduction->node->attributes.axes[i] == d)
+                reduction->axes[reduction->axis_count++] = d;
+}
+
+static int reduction_lanes(const struct reduction *reduction)
+{
+    const int count = reduction->axis_count;
+    if (count == 0 || reduction->axes[count - 1] != reduction->operand->rank - 1)
+        return 1;
+    const int nbytes = dtype_size(reduction->operand->dtype), most = 16 / nbytes < 8 ? 16 / nbytes : 8;
+    return kernel_lanes(reduction->builder, &reduction->operand->shape[reduction->operand->rank - 1], 1, most, false);
+}
+
+/* A block for a row that is long; many rows in a block where rows are short, or where neighbours in memory are other rows. */
+static void reduction_geometry(struct reduction *reduction, int64_t length)
+{
+    struct kernel_builder *builder = reduction->builder;
+    const int count = reduction->axis_count;
+    const bool along_memory = count && reduction->axes[count - 1] == reduction->operand->rank - 1;
+    const uint32_t threads = kernel_power_of_two(length, along_memory ? 256 : 8);
+    builder->block = threads > 128 ? threads : 128;
+    builder->side = builder->block / threads;
+    text_format(&builder->defines, "#define SIDE %u\n", builder->side);
+}
+
+static void emit_length(struct kernel_builder *builder, int64_t length, enum dtype accumulator)
+{
+    text_format(&builder->defines, "#define LENGTH %llu\ntypedef %s acc_t;\n", (unsigned long long)length, emit_type(accumulator));
+}
+
+/* The lanes of run r; none where there is nothing to reduce. */
+static phasor_status trace_lanes(struct reduction *reduction, int64_t length, expr lanes[LANES_MAX])
+{
+    struct kernel_builder *builder = reduction->builder;
+    struct index_pool *index = &builder->trace.index;
+    dim sizes[RANK_MAX];
+    for (int i = 0; i < reduction->axis_count; i++)
+        sizes[i] = reduction->operand->shape[reduction->axes[i]];
+    const form run = index_variable(index, 'r', size_literal(index->sizes, length));
+    for (int l = 0; l < builder->lanes && length > 0; l++) {
+        form reduced[RANK_MAX], at[RANK_MAX];
+        const form element = index_offset(index, index_scale(index, run, size_literal(index->sizes, builder->lanes)),
+                                          size_literal(index->sizes, l));
+        trace_unravel(&builder->trace, element, sizes, reduction->axis_count, reduced);
+        operand_coordinates(reduction, reduced, at);
+        lanes[l] = trace_element(&builder->trace, reduction->node->arguments[0], at, 0);
+    }
+    return trace_status(&builder->trace);
+}
+
+phasor_status kernel_reduce(struct kernel_builder *builder)
+{
+    struct reduction reduction;
+    struct index_pool *index = &builder->trace.index;
+    reduction_begin(&reduction, builder);
+    dim gone[RANK_MAX];
+    for (int i = 0; i < reduction.axis_count; i++)
+        gone[i] = reduction.operand->shape[reduction.axes[i]];
+    builder->lanes = reduction_lanes(&reduction);
+    const int64_t length = size_value(index->sizes, kernel_count(builder, gone, reduction.axis_count)) / builder->lanes;
+    builder->runs = size_value(index->sizes, kernel_count(builder, reduction.node->shape, reduction.node->rank));
+
+    const form row = index_variable(index, 'i', size_literal(index->sizes, builder->runs));
+    trace_unravel(&builder->trace, row, reduction.node->shape, reduction.node->rank, reduction.row);
+    expr lanes[LANES_MAX] = {0};
+    TRY(trace_lanes(&reduction, length, lanes));
+    const struct kernel_store *store = &builder->kernel->stores[0];
+    const expr element = trace_compute(&builder->trace, store->node, reduction.row, 0);
+    const form address = trace_address(&builder->trace, plan_buffer(builder->plan, store->buffer), reduction.row);
+    TRY(trace_status(&builder->trace));
+
+    TRY(kernel_pointers(builder));
+    TRY(kernel_pointer(builder, store->buffer, true));
+    reduction_geometry(&reduction, length);
+    emit_length(builder, length, reduction.accumulator);
+    emit_identity(&reduction);
+    TRY(emit_accumulate(&reduction, lanes, length > 0 ? builder->lanes : 0));
+    return emit_epilogue(&reduction, element, address);
+}
+
+/* -- scan ------------------------------------------------------------------------------------------------------ */
+
+static phasor_status emit_step(struct reduction *reduction, expr operand, expr result, form address)
+{
+    struct kernel_builder *builder = reduction->builder;
+    struct emitter emitter;
+    TRY(emitter_begin(reduction, &emitter));
+    text_add(&builder->functions, "DEVICE acc_t step(const args &a, index_t i, index_t r, acc_t acc)\n{\n");
+    emit_loads(&emitter, &operand, 1);
+    emit_combine(reduction, &emitter, operand);
+    emit_result(reduction);
+    emit_store(&emitter, builder->kernel->stores[0].buffer, &address, &result, 1);
+    text_add(&builder->functions, "    return acc;\n}\n");
+    return emitter_end(reduction, &emitter);
+}
+
+phasor_status kernel_scan(struct kernel_builder *builder)
+{
+    struct reduction reduction;
+    struct index_pool *index = &builder->trace.index;
+    reduction_begin(&reduction, builder);
+    const int axis = reduction.node->attributes.axis, rank = reduction.operand->rank;
+    dim rows[RANK_MAX];
+    for (int d = 0, to = 0; d < rank; d++)
+        if (d != axis)
+            rows[to++] = reduction.operand->shape[d];
+    reduction.axes[0] = axis;
+    reduction.axis_count = 1;
+    builder->lanes = 1;
+    builder->block = 128;
+    builder->side = 1;
+    builder->runs = size_value(index->sizes, kernel_count(builder, rows, rank - 1));
+    const dim length = reduction.operand->shape[axis];
+
+    const form row = index_variable(index, 'i', size_literal(index->sizes, builder->runs));
+    const form step = index_variable(index, 'r', length);
+    form at[RANK_MAX];
+    trace_unravel(&builder->trace, row, rows, rank - 1, reduction.row);
+    operand_coordinates(&reduction, &step, at);
+    const expr operand = trace_element(&builder->trace, reduction.node->arguments[0], at, 0);
+    const struct kernel_store *store = &builder->kernel->stores[0];
+    const expr result = trace_compute(&builder->trace, store->node, at, 0);
+    const form address = trace_address(&builder->trace, plan_buffer(builder->plan, store->buffer), at);
+    TRY(trace_status(&builder->trace));
+
+    TRY(kernel_pointers(builder));
+    TRY(kernel_pointer(builder, store->buffer, true));
+    emit_length(builder, size_value(index->sizes, length), reduction.accumulator);
+    emit_identity(&reduction);
+    return emit_step(&reduction, operand, result, address);
+}

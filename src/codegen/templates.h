@@ -1,0 +1,16 @@
+/* templates.h - the text of the kernel templates: embedded, or from PHASOR_TEMPLATE_DIR. */
+#pragma once
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/status.h"
+
+struct templates {
+    struct arena arena;
+    const char *device; /* device.cuh */
+    const char *map, *reduce, *scan;
+    struct hash hash; /* of all of them and of the generator's version: part of every key */
+};
+
+/* directory: NULL or a folder with the files; a file that is not there is taken from the program. */
+phasor_status templates_load(struct templates *templates, const char *directory);
+void templates_free(struct templates *templates);

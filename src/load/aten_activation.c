@@ -1,0 +1,327 @@
+/* aten_activation.c - activation functions and normalisations, built from operators of the table.
+ *
+ *     aten.silu(bf16)      cast(div(x, add(1, exp(neg(x)))) : f32) : bf16        f16 and bf16 are rounded once, at the end
+ *     aten.softmax.int     exp(x - amax(x)) / sum(...)
+ */
+#include "load/aten.h"
+
+#include <math.h>
+#include <string.h>
+
+/* -- small words for long formulas ----------------------------------------------------------------------------- */
+
+static value two(struct aten *a, enum op op, value x, value y)
+{
+    return graph_map2(a->graph, op, x, y);
+}
+
+/* x op number */
+static value with(struct aten *a, enum op op, value x, double number)
+{
+    return graph_map2(a->graph, op, x, aten_number(a, aten_type(a, x), number));
+}
+
+static value choose(struct aten *a, value condition, value x, value y)
+{
+    return graph_map3(a->graph, OP_where, condition, x, y);
+}
+
+/* The operand in the type that eager computes in; finish() rounds back. */
+static value start(struct aten *a)
+{
+    return aten_wide(a, aten_value(a, 0));
+}
+
+static void finish(struct aten *a, value result)
+{
+    aten_new(a, aten_cast(a, result, aten_type(a, aten_value(a, 0))));
+}
+
+static bool needs_real(struct aten *a, value x)
+{
+    if (dtype_is_complex(aten_type(a, x)))
+        aten_refuse(a, "not defined on complex numbers");
+    return a->reason == NULL;
+}
+
+/* -- activations ----------------------------------------------------------------------------------------------- */
+
+/* x / (1 + exp(-x)) */
+static value silu_of(struct aten *a, value x)
+{
+    const value exponential = graph_map1(a->graph, OP_exp, graph_map1(a->graph, OP_neg, x));
+    return two(a, OP_div, x, with(a, OP_add, exponential, 1));
+}
+
+void build_silu(struct aten *a)
+{
+    finish(a, silu_of(a, start(a)));
+}
+
+void build_relu(struct aten *a)
+{
+    const value x = start(a);
+    if (needs_real(a, x))
+        finish(a, with(a, OP_maximum, x, 0));
+}
+
+/* hardtanh, relu6: clamp to two constants */
+void build_hardtanh(struct aten *a)
+{
+    const value x = start(a);
+    if (needs_real(a, x))
+        finish(a, with(a, OP_minimum, with(a, OP_maximum, x, aten_float(a, 1)), aten_float(a, 2)));
+}
+
+void build_relu6(struct aten *a)
+{
+    finish(a, with(a, OP_minimum, with(a, OP_maximum, start(a), 0), 6));
+}
+
+/* x * clamp(x + 3, 0, 6) / 6; hardsigmoid without the factor. op: mul or none */
+void build_hardswish(struct aten *a)
+{
+    const value x = start(a), shifted = with(a, OP_add, x, 3);
+    const value gate = with(a, OP_minimum, with(a, OP_maximum, shifted, 0), 6);
+    finish(a, with(a, OP_div, a->op == OP_mul ? two(a, OP_mul, x, gate) : gate, 6));
+}
+
+void build_leaky_relu(struct aten *a)
+{
+    const value x = start(a);
+    finish(a, choose(a, with(a, OP_gt, x, 0), x, with(a, OP_mul, x, aten_float(a, 1))));
+}
+
+/* x > 0 ? scale * x : scale * alpha * (exp(x * input_scale) - 1) */
+void build_elu(struct aten *a)
+{
+    const value x = start(a);
+    const double alpha = aten_float(a, 1), scale = aten_float(a, 2), input_scale = aten_float(a, 3);
+    const value bent = graph_map1(a->graph, OP_expm1, with(a, OP_mul, x, input_scale));
+    finish(a, choose(a, with(a, OP_gt, x, 0), with(a, OP_mul, x, scale), with(a, OP_mul, bent, alpha * scale)));
+}
+
+/* log(1 + exp(x * beta)) / beta, linear above the threshold */
+static value softplus_of(struct aten *a, value x, double beta, double threshold)
+{
+    const value scaled = with(a, OP_mul, x, beta);
+    const value curve = with(a, OP_div, graph_map1(a->graph, OP_log1p, graph_map1(a->graph, OP_exp, scaled)), beta);
+    return choose(a, with(a, OP_gt, scaled, threshold), x, curve);
+}
+
+void build_softplus(struct aten *a)
+{
+    finish(a, softplus_of(a, start(a), aten_float(a, 1), aten_float(a, 2)));
+}
+
+void build_mish(struct aten *a)
+{
+    const value x = start(a);
+    finish(a, two(a, OP_mul, x, graph_map1(a->graph, OP_tanh, softplus_of(a, x, 1, INFINITY))));
+}
+
+/* min(x, 0) - log1p(exp(-|x|)) */
+void build_log_sigmoid(struct aten *a)
+{
+    const value x = start(a), size = graph_map1(a->graph, OP_neg, graph_map1(a->graph, OP_abs, x));
+    const value tail = graph_map1(a->graph, OP_log1p, graph_map1(a->graph, OP_exp, size));
+    finish(a, two(a, OP_sub, with(a, OP_minimum, x, 0), tail));
+}
+
+/* x * P(X <= x), exactly or by tanh */
+void build_gelu(struct aten *a)
+{
+    const value x = start(a);
+    if (!needs_real(a, x))
+        return;
+    if (strcmp(aten_string(a, 1), "tanh") != 0) {
+        const value area = graph_map1(a->graph, OP_erf, with(a, OP_mul, x, M_SQRT1_2));
+        finish(a, two(a, OP_mul, with(a, OP_mul, x, 0.5), with(a, OP_add, area, 1)));
+        return;
+    }
+    const value cube = two(a, OP_mul, two(a, OP_mul, x, x), x);
+    const value inner = with(a, OP_mul, two(a, OP_add, x, with(a, OP_mul, cube, 0.044715)), M_SQRT2 * M_2_SQRTPI * 0.5);
+    const value bent = with(a, OP_add, graph_map1(a->graph, OP_tanh, inner), 1);
+    finish(a, two(a, OP_mul, with(a, OP_mul, x, 0.5), bent));
+}
+
+/* the first half of an axis times the sigmoid of the second */
+void build_glu(struct aten *a)
+{
+    const value x = start(a);
+    const int axis = aten_axis(a, 1, aten_rank(a, x));
+    const dim half = size_floordiv(a->sizes, aten_shape(a, x)[axis], aten_literal(a, 2));
+    const value first = graph_slice(a->graph, x, axis, 0, half, 1), second = graph_slice(a->graph, x, axis, half, half, 1);
+    finish(a, two(a, OP_mul, first, graph_map1(a->graph, OP_sigmoid, second)));
+}
+
+void build_threshold(struct aten *a)
+{
+    const value x = aten_value(a, 0);
+    const value limit = aten_as(a, aten_operand(a, 1), aten_type(a, x)), other = aten_as(a, aten_operand(a, 2), aten_type(a, x));
+    aten_new(a, choose(a, two(a, OP_le, x, limit), other, x));
+}
+
+/* log(exp(x) + exp(y)) */
+void build_logaddexp(struct aten *a)
+{
+    value x[2];
+    const enum dtype dtype = aten_pair(a, 0, 1, true, x);
+    const value left = aten_wide(a, x[0]), right = aten_wide(a, x[1]), most = two(a, OP_maximum, left, right);
+    const value apart = graph_map1(a->graph, OP_neg, graph_map1(a->graph, OP_abs, two(a, OP_sub, left, right)));
+    const value tail = graph_map1(a->graph, OP_log1p, graph_map1(a->graph, OP_exp, apart));
+    const value sum = choose(a, two(a, OP_eq, left, right), with(a, OP_add, most, M_LN2), two(a, OP_add, most, tail));
+    aten_new(a, aten_cast(a, sum, dtype));
+}
+
+/* Replaces NaN and infinities; without a replacement for those, the largest and smallest finite numbers. */
+void build_nan_to_num(struct aten *a)
+{
+    static const double largest[DT_COUNT] = {
+        [DT_f16] = 65504, [DT_bf16] = 0x1.fep127, [DT_f32] = 0x1.fffffep127, [DT_f64] = 0x1.fffffffffffffp1023};
+    const value x = aten_value(a, 0);
+    const enum dtype dtype = aten_type(a, x);
+    if (!needs_real(a, x) || dtype_is_integer(dtype)) {
+        aten_new(a, x);
+        return;
+    }
+    const double replacements[3] = {aten_given(a, 1) ? aten_float(a, 1) : 0, aten_given(a, 2) ? aten_float(a, 2) : largest[dtype],
+                                    aten_given(a, 3) ? aten_float(a, 3) : -largest[dtype]};
+    value result = choose(a, graph_map1(a->graph, OP_is_nan, x), aten_number(a, dtype, replacements[0]), x);
+    result = choose(a, with(a, OP_eq, x, INFINITY), aten_number(a, dtype, replacements[1]), result);
+    aten_new(a, choose(a, with(a, OP_eq, x, -INFINITY), aten_number(a, dtype, replacements[2]), result));
+}
+
+/* Dropout of a program exported for inference does nothing. */
+void build_dropout(struct aten *a)
+{
+    if (aten_flag(a, 2) && aten_float(a, 1) != 0)
+        aten_refuse(a, "dropout in training mode; export the module after eval()");
+    else
+        aten_same(a, aten_tensor(a, 0));
+}
+
+/* -- softmax --------------------------------------------------------------------------------------------------- */
+
+/* x - amax(x) along an axis, and the sum of its exponentials */
+static value shifted_of(struct aten *a, value x, int axis, value *exponential, value *total)
+{
+    const int axes[1] = {axis};
+    const int count = aten_rank(a, x) ? 1 : 0;
+    const value shifted = two(a, OP_sub, x, graph_reduce(a->graph, OP_amax, x, axes, count, true));
+    *exponential = graph_map1(a->graph, OP_exp, shifted);
+    *total = graph_reduce(a->graph, OP_sum, *exponential, axes, count, true);
+    return shifted;
+}
+
+value softmax_of(struct aten *a, value x, int axis)
+{
+    value exponential, total;
+    shifted_of(a, x, axis, &exponential, &total);
+    return two(a, OP_div, exponential, total);
+}
+
+/* self, dim, dtype=None. op: log for log_softmax */
+static void softmax_finish(struct aten *a, value x, enum dtype dtype)
+{
+    const int axis = aten_axis(a, 1, aten_rank(a, x));
+    x = aten_wide(a, aten_cast(a, x, aten_inexact(dtype)));
+    if (!needs_real(a, x))
+        return;
+    value exponential, total;
+    const value shifted = shifted_of(a, x, axis, &exponential, &total);
+    const value result = a->op == OP_log ? two(a, OP_sub, shifted, graph_map1(a->graph, OP_log, total))
+                                         : two(a, OP_div, exponential, total);
+    aten_new(a, aten_cast(a, result, aten_inexact(dtype)));
+}
+
+void build_softmax(struct aten *a)
+{
+    const value x = aten_value(a, 0);
+    softmax_finish(a, x, aten_dtype(a, 2, aten_type(a, x)));
+}
+
+/* self, dim, half_to_float */
+void build_softmax_core(struct aten *a)
+{
+    const value x = aten_value(a, 0);
+    softmax_finish(a, x, aten_flag(a, 2) ? DT_f32 : aten_type(a, x));
+}
+
+/* -- normalisation --------------------------------------------------------------------------------------------- */
+
+/* The last dims that a shape argument names. */
+static int last_axes(struct aten *a, value x, int index, int axes[RANK_MAX])
+{
+    dim sizes[RANK_MAX];
+    const int count = aten_sizes(a, index, sizes), rank = aten_rank(a, x);
+    for (int i = 0; i < count && count <= rank; i++)
+        axes[i] = rank - count + i;
+    return count <= rank ? count : 0;
+}
+
+/* x * weight + bias where they are given */
+static value scale_and_shift(struct aten *a, value x, int weight, int bias)
+{
+    if (aten_given(a, weight))
+        x = two(a, OP_mul, x, aten_cast(a, aten_value(a, weight), aten_type(a, x)));
+    if (bias && aten_given(a, bias))
+        x = two(a, OP_add, x, aten_cast(a, aten_value(a, bias), aten_type(a, x)));
+    return x;
+}
+
+/* input, normalized_shape, weight, bias, eps; native_layer_norm returns mean and 1 / deviation too */
+void build_layer_norm(struct aten *a)
+{
+    const value x = start(a);
+    int axes[RANK_MAX];
+    const int count = last_axes(a, x, 1, axes);
+    if (!needs_real(a, x))
+        return;
+    const value mean = reduce_mean(a, x, axes, count, true), variance = reduce_variance(a, x, axes, count, true, 0);
+    const value inverse = graph_map1(a->graph, OP_rsqrt, with(a, OP_add, variance, aten_float(a, 4)));
+    finish(a, scale_and_shift(a, two(a, OP_mul, two(a, OP_sub, x, mean), inverse), 2, 3));
+    aten_new(a, mean);
+    aten_new(a, inverse);
+}
+
+/* input, normalized_shape, weight=None, eps=None (the dtype's epsilon) */
+void build_rms_norm(struct aten *a)
+{
+    const value x = start(a);
+    int axes[RANK_MAX];
+    const int count = last_axes(a, x, 1, axes);
+    if (!needs_real(a, x))
+        return;
+    const double epsilon = aten_given(a, 3) ? aten_float(a, 3) : aten_type(a, x) == DT_f64 ? 0x1p-52 : 0x1p-23;
+    const value power = reduce_mean(a, two(a, OP_mul, x, x), axes, count, true);
+    const value inverse = graph_map1(a->graph, OP_rsqrt, with(a, OP_add, power, epsilon));
+    finish(a, scale_and_shift(a, two(a, OP_mul, x, inverse), 2, 0));
+}
+
+/* input, num_groups, weight=None, bias=None, eps=1e-05: the channels are dim 1 */
+void build_group_norm(struct aten *a)
+{
+    const value x = start(a);
+    const int rank = aten_rank(a, x);
+    dim shape[RANK_MAX], channels[RANK_MAX];
+    if (!needs_real(a, x) || rank < 2 || rank >= RANK_MAX)
+        return;
+    memcpy(shape, aten_shape(a, x), (size_t)rank * sizeof *shape);
+    const dim grouped[3] = {shape[0], aten_size(a, 1),
+                            size_floordiv(a->sizes, graph_count(a->graph, x), size_mul(a->sizes, shape[0], aten_size(a, 1)))};
+    const value groups = graph_reshape(a->graph, x, grouped, 3);
+    const int axes[1] = {2};
+    const value mean = reduce_mean(a, groups, axes, 1, true), variance = reduce_variance(a, groups, axes, 1, true, 0);
+    const value inverse = graph_map1(a->graph, OP_rsqrt, with(a, OP_add, variance, aten_float(a, 4)));
+    value result = two(a, OP_mul, two(a, OP_sub, groups, mean), inverse);
+    result = graph_reshape(a->graph, result, shape, rank);
+    for (int d = 0; d < rank - 1; d++)
+        channels[d] = d == 0 ? shape[1] : 1;
+    for (int i = 2; i <= 3; i++)
+        if (aten_given(a, i)) {
+            const value factor = aten_cast(a, aten_value(a, i), aten_type(a, x));
+            result = two(a, i == 2 ? OP_mul : OP_add, result, graph_reshape(a->graph, factor, channels, rank - 1));
+        }
+    finish(a, result);
+}

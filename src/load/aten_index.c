@@ -1,0 +1,267 @@
+/* aten_index.c - calls that read or write elements at indices held in tensors.
+ *
+ *     aten.index.Tensor(x, [None, i, j])      index(x, i, j, axis=1)
+ *     aten.index.Tensor(x, [i, None, j])      index(permute(x, [0, 2, 1]), i, j, axis=0)    indexed dims come first
+ *     aten.index_put_.default(x, [mask], 0)   where(mask, 0, x)
+ */
+#include "load/aten.h"
+
+#include <string.h>
+
+value index_integer(struct aten *a, value index)
+{
+    const enum dtype dtype = aten_type(a, index);
+    return dtype == DT_i32 || dtype == DT_i64 ? index : aten_cast(a, index, DT_i64);
+}
+
+/* -- lists of indices ------------------------------------------------------------------------------------------ */
+
+/* The index tensors of a list: which axes they stand for, whether those are neighbours, and the order of dims that makes
+ * them so. */
+struct places {
+    value indices[RANK_MAX];
+    int axes[RANK_MAX], count;
+    int axis;           /* of the first, after `order` */
+    bool moved;
+    int order[RANK_MAX];
+};
+
+static bool is_mask(const struct aten *a, value v)
+{
+    return aten_type(a, v) == DT_bool || aten_type(a, v) == DT_u8;
+}
+
+/* Argument 1; refuses masks. */
+static void places_read(struct aten *a, int rank, struct places *p)
+{
+    const struct argument *list = &a->arguments[1];
+    *p = (struct places){0};
+    if ((list->kind != ARGUMENT_TENSORS && list->kind != ARGUMENT_TENSOR) || list->count > rank) {
+        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: %d indices of %d dims", a->loader->path, a->call->target,
+                   list->count, rank);
+        return;
+    }
+    for (int i = 0; i < list->count; i++) {
+        if (!list->tensors[i])
+            continue;
+        const value index = tensor_get(a->loader, list->tensors[i]);
+        if (is_mask(a, index))
+            aten_refuse(a, "a mask as index: its result's size depends on values; use where");
+        p->axes[p->count] = i;
+        p->indices[p->count++] = a->reason ? index : index_integer(a, index);
+    }
+}
+
+static void places_order(struct places *p, int rank)
+{
+    bool indexed[RANK_MAX] = {false};
+    int at = 0;
+    for (int i = 0; i < p->count; i++) {
+        indexed[p->axes[i]] = true;
+        p->moved = p->moved || p->axes[i] != p->axes[0] + i;
+        p->order[at++] = p->axes[i];
+    }
+    p->axis = p->moved ? 0 : p->axes[0];
+    for (int d = 0; d < rank; d++)
+        if (!indexed[d])
+            p->order[at++] = d;
+}
+
+void build_index(struct aten *a)
+{
+    const value x = aten_value(a, 0);
+    struct places p;
+    places_read(a, aten_rank(a, x), &p);
+    if (a->reason || a->graph->status != PHASOR_OK)
+        return;
+    if (p.count == 0) {
+        aten_new(a, x);
+        return;
+    }
+    places_order(&p, aten_rank(a, x));
+    value operands[RANK_MAX + 1] = {p.moved ? graph_permute(a->graph, x, p.order) : x};
+    memcpy(operands + 1, p.indices, (size_t)p.count * sizeof *operands);
+    aten_new(a, graph_add(a->graph, OP_index, DT_bool, operands, p.count + 1, &(struct attributes){.axis = p.axis}, NULL));
+}
+
+/* x[mask] = one value: a choice. False when it is not of that form. */
+static bool put_masked(struct aten *a, value x, value source)
+{
+    const struct argument *list = &a->arguments[1];
+    if (list->count != 1 || !list->tensors[0] || size_value(a->sizes, graph_count(a->graph, source)) != 1)
+        return false;
+    value mask = tensor_get(a->loader, list->tensors[0]);
+    const int rank = aten_rank(a, x), depth = aten_rank(a, mask);
+    if (!is_mask(a, mask) || depth > rank)
+        return false;
+    source = graph_reshape(a->graph, source, NULL, 0);
+    for (int d = depth; d < rank; d++)
+        mask = graph_unsqueeze(a->graph, mask, d);
+    mask = aten_cast(a, mask, DT_bool);
+    if (aten_flag(a, 3))
+        source = graph_map2(a->graph, OP_add, x, source);
+    aten_new(a, graph_map3(a->graph, OP_where, mask, source, x));
+    return true;
+}
+
+static void inverse_of(const int *order, int rank, int *inverse)
+{
+    for (int d = 0; d < rank; d++)
+        inverse[order[d]] = d;
+}
+
+/* self, indices, values, accumulate=False */
+void build_index_put(struct aten *a)
+{
+    const value x = aten_value(a, 0), source = aten_cast(a, aten_value(a, 2), aten_type(a, x));
+    const int rank = aten_rank(a, x);
+    struct places p;
+    int inverse[RANK_MAX];
+    if (put_masked(a, x, source))
+        return;
+    places_read(a, rank, &p);
+    if (a->reason || a->graph->status != PHASOR_OK)
+        return;
+    if (p.count == 0) {
+        aten_new(a, aten_full(a, source, aten_shape(a, x), rank));
+        return;
+    }
+    places_order(&p, rank);
+    value operands[RANK_MAX + 2] = {p.moved ? graph_permute(a->graph, x, p.order) : x, source};
+    memcpy(operands + 2, p.indices, (size_t)p.count * sizeof *operands);
+    const struct attributes at = {.axis = p.axis, .flag = aten_flag(a, 3)};
+    const value put = graph_add(a->graph, OP_index_put, DT_bool, operands, p.count + 2, &at, NULL);
+    inverse_of(p.order, rank, inverse);
+    aten_new(a, p.moved ? graph_permute(a->graph, put, inverse) : put);
+}
+
+/* -- one axis -------------------------------------------------------------------------------------------------- */
+
+static value take(struct aten *a, value x, value index, int axis)
+{
+    return graph_add(a->graph, OP_index, DT_bool, (value[]){x, index_integer(a, index)}, 2, &(struct attributes){.axis = axis},
+                     NULL);
+}
+
+/* The index as a tensor with one dim. */
+static value as_line(struct aten *a, value index)
+{
+    const dim count = graph_count(a->graph, index);
+    return graph_reshape(a->graph, index, &count, 1);
+}
+
+/* self, dim, index */
+void build_index_select(struct aten *a)
+{
+    const value x = aten_value(a, 0), index = as_line(a, aten_value(a, 2));
+    const int rank = aten_rank(a, x);
+    if (rank == 0)
+        aten_new(a, x);
+    else
+        aten_new(a, take(a, x, index, aten_axis(a, 1, rank)));
+}
+
+/* weight, indices */
+void build_embedding(struct aten *a)
+{
+    aten_new(a, take(a, aten_value(a, 0), aten_value(a, 1), 0));
+}
+
+/* take: self as one line, at index */
+void build_take(struct aten *a)
+{
+    aten_new(a, take(a, as_line(a, aten_value(a, 0)), aten_value(a, 1), 0));
+}
+
+/* index_copy, index_add, index_fill: self, dim, index, source (or value), alpha. op: none, add or not */
+void build_index_write(struct aten *a)
+{
+    const value x = aten_value(a, 0), index = index_integer(a, as_line(a, aten_value(a, 2)));
+    const int rank = aten_rank(a, x), axis = aten_axis(a, 1, rank);
+    value source = aten_as(a, aten_operand(a, 3), aten_type(a, x));
+    if (rank == 0) {
+        aten_refuse(a, "a 0-dim tensor");
+        return;
+    }
+    if (a->op == OP_add) {
+        const struct operand alpha = aten_operand(a, 4);
+        if (alpha.value || alpha.number.re != 1)
+            source = graph_map2(a->graph, OP_mul, source, aten_as(a, alpha, aten_type(a, x)));
+    }
+    const struct attributes at = {.axis = axis, .flag = a->op == OP_add};
+    aten_new(a, graph_add(a->graph, OP_index_put, DT_bool, (value[]){x, source, index}, 3, &at, NULL));
+}
+
+/* gather: self, dim, index */
+void build_gather(struct aten *a)
+{
+    const value x = aten_value(a, 0), index = index_integer(a, aten_value(a, 2));
+    const int axis = aten_axis(a, 1, aten_rank(a, x));
+    if (aten_rank(a, x) == 0)
+        aten_new(a, x);
+    else
+        aten_new(a, graph_add(a->graph, OP_gather, DT_bool, (value[]){x, index}, 2, &(struct attributes){.axis = axis}, NULL));
+}
+
+/* take_along_dim: gather, with the other dims broadcast */
+void build_take_along(struct aten *a)
+{
+    value x = aten_value(a, 0), index = index_integer(a, aten_value(a, 1));
+    if (!aten_given(a, 2)) {
+        x = as_line(a, x);
+        index = as_line(a, index);
+    }
+    const int rank = aten_rank(a, x), axis = aten_given(a, 2) ? aten_axis(a, 2, rank) : 0;
+    dim shape[RANK_MAX], of_x[RANK_MAX], of_index[RANK_MAX];
+    if (rank == 0 || aten_rank(a, index) != rank) {
+        aten_refuse(a, "tensor and index must have one rank of 1 or more");
+        return;
+    }
+    memcpy(shape, aten_shape(a, x), (size_t)rank * sizeof *shape);
+    aten_broadcast(a, shape, rank, aten_shape(a, index), rank);
+    for (int d = 0; d < rank; d++) {
+        of_x[d] = d == axis ? aten_shape(a, x)[d] : shape[d];
+        of_index[d] = d == axis ? aten_shape(a, index)[d] : shape[d];
+    }
+    x = graph_expand(a->graph, x, of_x, rank);
+    index = graph_expand(a->graph, index, of_index, rank);
+    aten_new(a, graph_add(a->graph, OP_gather, DT_bool, (value[]){x, index}, 2, &(struct attributes){.axis = axis}, NULL));
+}
+
+/* -- scatter --------------------------------------------------------------------------------------------------- */
+
+static void scatter(struct aten *a, enum scatter_mode mode)
+{
+    const value x = aten_value(a, 0), index = index_integer(a, aten_value(a, 2));
+    const struct operand given = aten_operand(a, 3);
+    value source = aten_as(a, given, aten_type(a, x));
+    const int axis = aten_axis(a, 1, aten_rank(a, x));
+    if (aten_rank(a, x) == 0) {
+        aten_refuse(a, "a 0-dim tensor");
+        return;
+    }
+    if (given.is_number || aten_rank(a, source) == 0)
+        source = graph_expand(a->graph, source, aten_shape(a, index), aten_rank(a, index));
+    const struct attributes at = {.axis = axis, .flag = mode};
+    aten_new(a, graph_add(a->graph, OP_scatter, DT_bool, (value[]){x, index, source}, 3, &at, NULL));
+}
+
+/* self, dim, index, src or value. op: add for scatter_add */
+void build_scatter(struct aten *a)
+{
+    scatter(a, a->op == OP_add ? SCATTER_ADD : SCATTER_SET);
+}
+
+/* ..., reduce: "add", "multiply"; scatter_reduce: "sum", "prod", include_self=True */
+void build_scatter_reduce(struct aten *a)
+{
+    const char *how = aten_string(a, 4);
+    if (a->op == OP_none && !aten_flag(a, 5))
+        aten_refuse(a, "scatter_reduce without the tensor's own values");
+    else if (strcmp(how, "add") == 0 || strcmp(how, "sum") == 0)
+        scatter(a, SCATTER_ADD);
+    else if (strcmp(how, "multiply") == 0 || strcmp(how, "prod") == 0)
+        scatter(a, SCATTER_MULTIPLY);
+    else
+        aten_refuse(a, "reduction %s; add and multiply are supported", how);
+}

@@ -1,0 +1,175 @@
+/* aten_matrix.c - products of matrices: everything becomes dot of two operands of one rank.
+ *
+ *     aten.linear.default(x[2, s, 64], w[8, 64], b)     add(reshape(dot(reshape(x), permute(w))), b)
+ *     aten.matmul.default(x[4, 8, 16], y[16])           squeeze(dot(x, unsqueeze(y)))
+ */
+#include "load/aten.h"
+
+#include <math.h>
+#include <string.h>
+
+/* -- dot ------------------------------------------------------------------------------------------------------- */
+
+/* A tensor with its leading dims broadcast to `lead`, of which there are `count`. */
+static value with_leading(struct aten *a, value x, const dim *lead, int count)
+{
+    dim sizes[RANK_MAX];
+    const int rank = aten_rank(a, x);
+    memcpy(sizes, lead, (size_t)count * sizeof *sizes);
+    sizes[count] = aten_shape(a, x)[rank - 2];
+    sizes[count + 1] = aten_shape(a, x)[rank - 1];
+    return graph_expand(a->graph, x, sizes, count + 2);
+}
+
+/* x[..., m, k] by y[k, n]: one matrix of all rows */
+static value rows_product(struct aten *a, value x, value y)
+{
+    dim sizes[RANK_MAX], flat[2];
+    const int rank = aten_rank(a, x);
+    memcpy(sizes, aten_shape(a, x), (size_t)rank * sizeof *sizes);
+    flat[0] = 1;
+    for (int d = 0; d < rank - 1; d++)
+        flat[0] = size_mul(a->sizes, flat[0], sizes[d]);
+    flat[1] = sizes[rank - 1];
+    sizes[rank - 1] = aten_shape(a, y)[1];
+    const value product = graph_map2(a->graph, OP_dot, graph_reshape(a->graph, x, flat, 2), y);
+    return graph_reshape(a->graph, product, sizes, rank);
+}
+
+value matrix_product(struct aten *a, value x, value y)
+{
+    const int rank_x = aten_rank(a, x), rank_y = aten_rank(a, y);
+    if (rank_x == 0 || rank_y == 0) {
+        aten_refuse(a, "a 0-dim operand");
+        return x;
+    }
+    if (rank_x == 1)
+        x = graph_unsqueeze(a->graph, x, 0);
+    if (rank_y == 1)
+        y = graph_unsqueeze(a->graph, y, 1);
+    dim lead[RANK_MAX];
+    const int lead_x = aten_rank(a, x) - 2, lead_y = aten_rank(a, y) - 2;
+    value product;
+    if (lead_y == 0 && lead_x > 0) {
+        product = rows_product(a, x, y);
+    } else {
+        memcpy(lead, aten_shape(a, x), (size_t)lead_x * sizeof *lead);
+        const int count = aten_broadcast(a, lead, lead_x, aten_shape(a, y), lead_y);
+        product = graph_map2(a->graph, OP_dot, with_leading(a, x, lead, count), with_leading(a, y, lead, count));
+    }
+    if (rank_y == 1)
+        product = graph_squeeze(a->graph, product, aten_rank(a, product) - 1);
+    if (rank_x == 1)
+        product = graph_squeeze(a->graph, product, aten_rank(a, product) - (rank_y == 1 ? 1 : 2));
+    return product;
+}
+
+void build_matmul(struct aten *a)
+{
+    aten_new(a, matrix_product(a, aten_value(a, 0), aten_value(a, 1)));
+}
+
+/* vdot conjugates its first operand. op: conj for it */
+void build_dot(struct aten *a)
+{
+    value x = aten_value(a, 0);
+    if (a->op == OP_conj && dtype_is_complex(aten_type(a, x)))
+        x = graph_map1(a->graph, OP_conj, x);
+    aten_new(a, matrix_product(a, x, aten_value(a, 1)));
+}
+
+/* input, weight, bias=None */
+void build_linear(struct aten *a)
+{
+    const value x = aten_value(a, 0);
+    value weight = aten_value(a, 1);
+    if (aten_rank(a, weight) == 2)
+        weight = graph_transpose(a->graph, weight, 0, 1);
+    const value product = matrix_product(a, x, weight);
+    aten_new(a, aten_given(a, 2) ? graph_map2(a->graph, OP_add, product, aten_value(a, 2)) : product);
+}
+
+/* addmm, baddbmm, addmv: self, x, y, beta=1, alpha=1 */
+void build_add_product_of_matrices(struct aten *a)
+{
+    value product = matrix_product(a, aten_value(a, 1), aten_value(a, 2));
+    value added = aten_value(a, 0);
+    const enum dtype dtype = aten_type(a, product);
+    const struct operand beta = aten_operand(a, 3), alpha = aten_operand(a, 4);
+    if (alpha.value || alpha.number.re != 1 || alpha.number.im != 0)
+        product = graph_map2(a->graph, OP_mul, product, aten_as(a, alpha, dtype));
+    if (beta.value || beta.number.re != 1 || beta.number.im != 0)
+        added = graph_map2(a->graph, OP_mul, added, aten_as(a, beta, dtype));
+    const bool none = !beta.value && beta.number.re == 0 && beta.number.im == 0; /* not even a NaN counts then */
+    aten_new(a, none ? product : graph_map2(a->graph, OP_add, added, product));
+}
+
+void build_outer(struct aten *a)
+{
+    value x[2];
+    aten_pair(a, 0, 1, false, x);
+    if (aten_rank(a, x[0]) == 1 && aten_rank(a, x[1]) == 1)
+        aten_new(a, graph_map2(a->graph, OP_mul, graph_unsqueeze(a->graph, x[0], 1), x[1]));
+    else
+        aten_refuse(a, "needs two tensors of one dim");
+}
+
+/* -- attention ------------------------------------------------------------------------------------------------- */
+
+/* Keys or values with their heads repeated, so that each group of query heads has its own. */
+static value heads_repeated(struct aten *a, value x, value query)
+{
+    dim sizes[RANK_MAX], wide[RANK_MAX];
+    const int rank = aten_rank(a, x), axis = rank - 3;
+    dim times;
+    if (axis < 0 || rank == RANK_MAX ||
+        !size_divide_exactly(a->sizes, aten_shape(a, query)[axis], aten_shape(a, x)[axis], &times) || times == 1)
+        return x;
+    const dim *shape = aten_shape(a, x);
+    for (int d = 0; d <= rank; d++)
+        wide[d] = d <= axis ? shape[d] : d == axis + 1 ? times : shape[d - 1];
+    for (int d = 0; d < rank; d++)
+        sizes[d] = d == axis ? aten_shape(a, query)[axis] : shape[d];
+    return graph_reshape(a->graph, graph_expand(a->graph, graph_unsqueeze(a->graph, x, axis + 1), wide, rank + 1), sizes, rank);
+}
+
+/* The mask added to the scores: a bool mask keeps what is true. */
+static value masked(struct aten *a, value scores, value mask)
+{
+    if (aten_type(a, mask) != DT_bool)
+        return graph_map2(a->graph, OP_add, scores, aten_cast(a, mask, aten_type(a, scores)));
+    return graph_map3(a->graph, OP_where, mask, scores, aten_number(a, aten_type(a, scores), -INFINITY));
+}
+
+static value causal(struct aten *a, value scores)
+{
+    const int rank = aten_rank(a, scores);
+    const value row = graph_unsqueeze(a->graph, graph_iota(a->graph, aten_shape(a, scores)[rank - 2]), 1);
+    const value column = graph_iota(a->graph, aten_shape(a, scores)[rank - 1]);
+    return masked(a, scores, graph_map2(a->graph, OP_le, column, row));
+}
+
+/* query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa */
+void build_attention(struct aten *a)
+{
+    struct graph *g = a->graph;
+    const value query = aten_value(a, 0);
+    const int rank = aten_rank(a, query);
+    if (rank < 2 || aten_float(a, 4) != 0 || dtype_is_complex(aten_type(a, query))) {
+        aten_refuse(a, "attention with dropout, or of complex numbers");
+        return;
+    }
+    const bool grouped = aten_flag(a, 7);
+    const value key = grouped ? heads_repeated(a, aten_value(a, 1), query) : aten_value(a, 1);
+    const value values = grouped ? heads_repeated(a, aten_value(a, 2), query) : aten_value(a, 2);
+    const double width = (double)graph_dim(g, query, rank - 1), scale = aten_given(a, 6) ? aten_float(a, 6) : 1 / sqrt(width);
+    const value turned = graph_transpose(g, aten_wide(a, key), aten_rank(a, key) - 2, aten_rank(a, key) - 1);
+    value scores = matrix_product(a, aten_wide(a, query), turned);
+    scores = graph_map2(g, OP_mul, scores, aten_number(a, aten_type(a, scores), scale));
+    if (aten_flag(a, 5))
+        scores = causal(a, scores);
+    if (aten_given(a, 3))
+        scores = masked(a, scores, aten_value(a, 3));
+    const value weights = softmax_of(a, scores, aten_rank(a, scores) - 1);
+    aten_new(a, aten_cast(a, matrix_product(a, weights, aten_wide(a, values)), aten_type(a, query)));
+}

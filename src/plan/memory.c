@@ -1,0 +1,133 @@
+/* memory.c - where values that nobody outside sees are kept: the workspace of a call, the tables of a specialisation.
+ *
+ *     work buffers  a [kernels 0..2, 4096 bytes]  b [1..3, 1024]  c [3..4, 4096]     a and c share bytes 0..4095
+ *
+ * First fit by size: the largest first, each at the lowest offset that no buffer alive at the same time occupies. */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+
+enum { ALIGNMENT = 256 };
+
+static int64_t round_up(int64_t n)
+{
+    return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* A buffer is alive from the kernel that stores it to the last one that may read what is stored there. */
+static void extend_life(struct plan *plan, int buffer, int kernel)
+{
+    struct buffer *b = &plan->buffers.at[buffer];
+    b->first = b->first < 0 || kernel < b->first ? kernel : b->first;
+    b->last = kernel > b->last ? kernel : b->last;
+}
+
+static void mark_reads(struct plan *plan, value v, int kernel, bool *seen)
+{
+    const struct node *n = graph_node(&plan->graph, v);
+    for (int i = 0; i < n->argument_count; i++) {
+        const value a = n->arguments[i];
+        if (seen[a])
+            continue;
+        seen[a] = true;
+        if (plan->buffer_of[a] >= 0)
+            extend_life(plan, plan->buffer_of[a], kernel);
+        /* A value stored by the same kernel is recomputed: what it reads is read here too. */
+        mark_reads(plan, a, kernel, seen);
+    }
+}
+
+static phasor_status find_lives(struct plan *plan)
+{
+    for (size_t k = 0; k < plan->kernels.count; k++) {
+        const struct kernel *kernel = &plan->kernels.at[k];
+        bool *seen = memory_new(plan->graph.nodes.count * sizeof *seen);
+        if (!seen)
+            return fail_memory();
+        for (int s = 0; s < kernel->store_count; s++) {
+            extend_life(plan, kernel->stores[s].buffer, (int)k);
+            if (kernel->stores[s].copy)
+                extend_life(plan, plan->buffer_of[kernel->stores[s].node], (int)k);
+            else
+                mark_reads(plan, kernel->stores[s].node, (int)k, seen);
+        }
+        memory_free(seen);
+    }
+    return PHASOR_OK;
+}
+
+static bool overlap(const struct buffer *a, const struct buffer *b)
+{
+    return a->first <= b->last && b->first <= a->last && a->offset < b->offset + round_up(b->nbytes) &&
+           b->offset < a->offset + round_up(a->nbytes);
+}
+
+/* The lowest offset where `b` meets no placed buffer that lives at the same time. */
+static void place(struct plan *plan, struct buffer *b, struct buffer *const *placed, int count)
+{
+    b->offset = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < count; i++)
+            if (overlap(b, placed[i])) {
+                b->offset = placed[i]->offset + round_up(placed[i]->nbytes);
+                moved = true;
+            }
+    }
+    const int64_t end = b->offset + round_up(b->nbytes);
+    plan->work_bytes = end > plan->work_bytes ? end : plan->work_bytes;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct buffer *x = *(struct buffer *const *)a, *y = *(struct buffer *const *)b;
+    if (x->nbytes != y->nbytes)
+        return x->nbytes > y->nbytes ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+phasor_status plan_memory(struct plan *plan)
+{
+    struct buffer **work = NEW(&plan->arena, struct buffer *, plan->buffers.count);
+    int count = 0;
+    if (!work)
+        return fail_memory();
+    TRY(find_lives(plan));
+    for (size_t i = 0; i < plan->buffers.count; i++) {
+        struct buffer *b = &plan->buffers.at[i];
+        if (b->kind == BUFFER_WORK)
+            work[count++] = b;
+        if (b->kind == BUFFER_TABLE) {
+            b->offset = plan->table_bytes;
+            plan->table_bytes += round_up(b->nbytes);
+        }
+    }
+    qsort(work, (size_t)count, sizeof *work, larger_first);
+    for (int i = 0; i < count; i++)
+        place(plan, work[i], work, i);
+    return PHASOR_OK;
+}
+
+phasor_status plan_make(const struct graph *logical, const struct graph *real, const struct call_shape *call,
+                        const struct plan_options *options, struct plan *plan)
+{
+    struct layout *layouts;
+    *plan = (struct plan){0};
+    int64_t *values = NEW(&plan->arena, int64_t, real->sizes->symbols.count);
+    if (!values)
+        return fail_memory();
+    TRY(bind_symbols(logical, call, values));
+    TRY(bind_graph(plan, real, values));
+    TRY(layout_infer(&plan->graph, call, &plan->arena, &layouts));
+    TRY(plan_fuse(plan, call, layouts, options));
+    return plan_memory(plan);
+}
+
+void plan_free(struct plan *plan)
+{
+    array_free(&plan->buffers);
+    array_free(&plan->kernels);
+    graph_free(&plan->graph);
+    sizes_free(&plan->sizes);
+    arena_free(&plan->arena);
+}

@@ -1,0 +1,168 @@
+/* plan.h - what a call with these sizes does: kernels, buffers, outputs.
+ *
+ *     real graph, symbolic + the call's sizes, strides and alignments
+ *       -> bind.c     sizes checked, graph with literals
+ *       -> layout.c   strides and shared memory of every value, as eager PyTorch has them
+ *       -> fuse.c     which values are kept in memory, which kernel computes each of them
+ *       -> memory.c   where they are kept
+ *       -> struct plan; codegen adds source, name and geometry to each kernel
+ *
+ * For one rotation:  view_as_complex, mul, view_as_real, to  ->  one kernel "mul_to_bf16", buffers: q, freqs, the output.
+ *
+ * A plan holds no value of a weight and no address: it is kept in the cache and serves every program of the same graph.
+ */
+#pragma once
+#include "base/hash.h"
+#include "graph/graph.h"
+
+/* -- the call -------------------------------------------------------------------------------------------------- */
+
+/* What a plan depends on of one tensor of the call. Dims and strides are those of the real graph: a complex tensor has its
+ * pair dim. Strides in elements. */
+struct call_tensor {
+    int rank;
+    int64_t sizes[RANK_MAX], strides[RANK_MAX];
+    int alignment; /* of the first element's address, in bytes: 1, 2, 4, 8 or 16 */
+};
+
+struct call_shape {
+    struct call_tensor *inputs; /* one a slot; rank -1 for what is no tensor */
+    int64_t *integers;          /* one a slot: value of an INT slot */
+    int input_count;
+    struct call_tensor *outputs; /* one a slot for the caller's buffers; NULL: Phasor allocates */
+    int output_count;
+};
+
+struct plan_options {
+    bool fma;
+    bool own_outputs;
+};
+
+/* -- buffers --------------------------------------------------------------------------------------------------- */
+
+enum buffer_kind {
+    BUFFER_INPUT,  /* memory of input slot `index` */
+    BUFFER_STATE,  /* of program buffer `index` */
+    BUFFER_DATA,   /* of the OP_data node `index` */
+    BUFFER_OUTPUT, /* fresh memory `index` of this call: plan->memories */
+    BUFFER_SLOT,   /* the caller's memory for output slot `index` */
+    BUFFER_WORK,   /* workspace of the call, at byte `offset` */
+    BUFFER_TABLE   /* memory of the specialisation, filled once, at byte `offset` */
+};
+
+struct buffer {
+    enum buffer_kind kind;
+    int index;
+    int64_t offset, nbytes;
+    enum dtype dtype;
+    int rank;
+    dim sizes[RANK_MAX], strides[RANK_MAX]; /* elements */
+    int alignment; /* bytes, of the first element */
+    value node;    /* what it holds (its last value, where it is written in place) */
+    int base;      /* DATA of one storage: the buffer whose pointer serves for it; itself otherwise */
+    int64_t base_offset; /* elements from there */
+    int first, last; /* WORK: kernels between which it is alive */
+};
+
+/* -- kernels --------------------------------------------------------------------------------------------------- */
+
+enum kernel_kind {
+    KERNEL_MAP,     /* stores[]: each element by one expression; all stores have one shape */
+    KERNEL_REDUCE,  /* stores[0]: an expression of the reduction `reduce` */
+    KERNEL_SCATTER, /* writes the values of `scatter` (index_put, scatter) into a buffer that has the base already */
+    KERNEL_SCAN,    /* cumsum, cumprod: a thread a row */
+    KERNEL_SORT     /* sort_index: a block a row */
+};
+
+struct kernel_store {
+    value node;
+    int buffer;
+    bool copy; /* the node is in memory already: it is loaded, not computed again */
+};
+
+/* One argument of a kernel, in the order of its struct. */
+struct kernel_argument {
+    bool is_buffer;
+    int buffer; /* is_buffer */
+    dim size;   /* otherwise: a size, by value */
+};
+
+enum { STORES_MAX = 8 };
+
+struct kernel {
+    enum kernel_kind kind;
+    bool setup; /* runs once for a specialisation */
+    int store_count;
+    struct kernel_store stores[STORES_MAX];
+    value special; /* the node that gives the kernel its kind; 0 for MAP */
+    /* what codegen adds */
+    const char *name;      /* "mul_to_bf16" */
+    const char *operators; /* "mul, cast" */
+    const char *source;
+    struct hash key;
+    uint32_t grid, block;
+    int argument_count;
+    struct kernel_argument *arguments;
+    int argument_bytes;
+    int flag_argument; /* byte offset of the pointer to the out-of-range flag; -1: none */
+    int64_t bytes; /* that it must move: each operand read once, each result written once */
+};
+
+/* -- outputs --------------------------------------------------------------------------------------------------- */
+
+enum memory_kind { MEMORY_FRESH, MEMORY_INPUT, MEMORY_STATE, MEMORY_DATA };
+
+/* The memory that an output slot shows, by eager's rules. */
+struct plan_output {
+    bool tensor;
+    enum memory_kind memory;
+    int index; /* FRESH: in memories; INPUT: slot; STATE: buffer; DATA: node */
+    enum dtype dtype; /* of the real graph */
+    int rank;
+    int64_t sizes[RANK_MAX], strides[RANK_MAX], offset; /* elements from the start of that memory's tensor */
+    int64_t integer;   /* INT slots */
+    int scalar_buffer; /* FLOAT, BOOL slots computed by the program: buffer to read back; -1 */
+};
+
+struct plan {
+    struct arena arena;
+    struct sizes sizes;
+    struct graph graph; /* bound */
+    ARRAY(struct buffer) buffers;
+    ARRAY(struct kernel) kernels;
+    int *buffer_of; /* value -> index in buffers that holds it; -1 */
+    struct plan_output *outputs;
+    int output_count;
+    int64_t *memories; /* bytes of each fresh memory */
+    int memory_count;
+    int64_t work_bytes, table_bytes;
+};
+
+/* -- stages ---------------------------------------------------------------------------------------------------- */
+
+/* Binds the symbols to the call's sizes and checks them: each dim against the program, ranges, what symbols say elsewhere.
+ * logical: the loaded graph, whose inputs name what the user sees. PHASOR_ERROR_INPUT names the input and both sizes. */
+phasor_status bind_symbols(const struct graph *logical, const struct call_shape *call, int64_t *symbol_values);
+/* The graph for these values of the symbols, in the plan's arena. */
+phasor_status bind_graph(struct plan *plan, const struct graph *real, const int64_t *symbol_values);
+
+/* Strides, offset and memory of a value as eager PyTorch has them. */
+struct layout {
+    int64_t strides[RANK_MAX], offset;
+    value root; /* the node whose memory it is: itself when it is fresh */
+};
+/* One for each node of the bound graph, in its arena. Dead nodes are left zero. */
+phasor_status layout_infer(const struct graph *graph, const struct call_shape *call, struct arena *arena, struct layout **out);
+
+phasor_status plan_fuse(struct plan *plan, const struct call_shape *call, const struct layout *layouts,
+                        const struct plan_options *options);
+phasor_status plan_memory(struct plan *plan);
+
+/* All of the above, in order. */
+phasor_status plan_make(const struct graph *logical, const struct graph *real, const struct call_shape *call,
+                        const struct plan_options *options, struct plan *plan);
+void plan_free(struct plan *plan);
+
+/* -- the plan's parts, for codegen ------------------------------------------------------------------------------ */
+
+static inline const struct buffer *plan_buffer(const struct plan *p, int index) { return &p->buffers.at[index]; }

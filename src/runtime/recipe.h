@@ -1,0 +1,62 @@
+/* recipe.h - a plan without its graph: all that is needed to run it, and nothing that needs planning or generating.
+ *
+ *     struct plan (graph, sources)  ->  struct recipe  <->  bytes in the cache's table of plans
+ *
+ * The bytes come from a file that anything may have happened to: the reader checks every count, index and length.
+ */
+#pragma once
+#include "plan/plan.h"
+
+struct recipe_kernel {
+    const char *name, *operators;
+    struct hash key;
+    const void *key_bytes; /* compared on every hit: source without the part that the templates' hash stands for */
+    size_t key_size;
+    const char *source; /* NULL when the recipe came from the cache */
+    bool setup;
+    uint32_t grid, block;
+    int argument_count, argument_bytes, flag_argument;
+    const struct recipe_argument *arguments;
+    int64_t bytes;
+};
+
+struct recipe_argument {
+    bool is_buffer;
+    int buffer;
+    int64_t size;
+};
+
+struct recipe_buffer {
+    enum buffer_kind kind;
+    int index;
+    int64_t offset, nbytes;
+    int alignment;
+};
+
+/* The caller's buffer for this slot may be just the memory of this input. */
+struct recipe_pair {
+    int output, input;
+};
+
+struct recipe {
+    struct arena arena;
+    struct recipe_kernel *kernels;
+    struct recipe_buffer *buffers;
+    struct plan_output *outputs;
+    int64_t *memories;
+    struct recipe_pair *in_place;
+    int kernel_count, buffer_count, output_count, memory_count, in_place_count;
+    int64_t work_bytes, table_bytes;
+};
+
+/* templates: the hash of the templates, which stands for device.cuh in the kernels' keys. */
+phasor_status recipe_make(struct recipe *recipe, const struct plan *plan, const struct call_shape *call, struct hash templates);
+void recipe_free(struct recipe *recipe);
+
+struct recipe_limits {
+    int inputs, outputs, states, values; /* what indices may say */
+};
+phasor_status recipe_write(const struct recipe *recipe, struct text *out);
+/* false: these bytes are no recipe for such a program (or memory is out: then *status says so). */
+bool recipe_read(struct recipe *recipe, const void *bytes, size_t nbytes, const struct recipe_limits *limits,
+                 phasor_status *status);

@@ -1,0 +1,229 @@
+// device.cuh: what generated kernels are made of. Named helpers; each has a C++ twin (PHASOR_HOST) for the run on the CPU.
+// Inline assembly and intrinsics stand here and nowhere else. NVRTC brings no headers: what is needed is defined here.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+struct vec4 { u32 w[1]; };
+struct vec8 { u32 w[2]; };
+struct vec16 { u32 w[4]; };
+
+#ifdef PHASOR_HOST
+#define DEVICE static inline
+#else
+#define DEVICE static __device__ __forceinline__
+#endif
+
+// ---- bits ----
+#ifdef PHASOR_HOST
+template <class To, class From> DEVICE To bits_as(From from)
+{
+    static_assert(sizeof(To) == sizeof(From), "same size");
+    To to;
+    __builtin_memcpy(&to, &from, sizeof to);
+    return to;
+}
+DEVICE float f32_from(u32 w) { return bits_as<float>(w); }
+DEVICE double f64_from(u32 low, u32 high) { return bits_as<double>((u64)high << 32 | low); }
+DEVICE u32 bits_of(float x) { return bits_as<u32>(x); }
+DEVICE u64 bits_of(double x) { return bits_as<u64>(x); }
+#else
+DEVICE float f32_from(u32 w) { return __uint_as_float(w); }
+DEVICE double f64_from(u32 low, u32 high) { return __hiloint2double((int)high, (int)low); }
+DEVICE u32 bits_of(float x) { return __float_as_uint(x); }
+DEVICE u64 bits_of(double x) { return (u64)__double_as_longlong(x); }
+#endif
+DEVICE u32 bits_of(int x) { return (u32)x; }
+DEVICE u64 bits_of(long long x) { return (u64)x; }
+DEVICE long long i64_from(u32 low, u32 high) { return (long long)((u64)high << 32 | low); }
+template <class T> DEVICE u32 low_word(T x) { return (u32)bits_of(x); }
+template <class T> DEVICE u32 high_word(T x) { return (u32)(bits_of(x) >> 32); }
+
+#define INFINITE f32_from(0x7f800000u)
+#define NOT_A_NUMBER f32_from(0x7fc00000u)
+
+// ---- memory: runs of 1 to 16 bytes, indexed in runs. read: the kernel never writes there; stream: not read again soon ----
+template <class V> DEVICE V load_as(const void *p, u64 i) { return ((const V *)p)[i]; }
+DEVICE vec4 load1(const void *p, u64 i) { return vec4{{((const unsigned char *)p)[i]}}; }
+DEVICE vec4 load2(const void *p, u64 i) { return vec4{{((const unsigned short *)p)[i]}}; }
+DEVICE vec4 load4(const void *p, u64 i) { return vec4{{((const u32 *)p)[i]}}; }
+DEVICE void store1(void *p, u64 i, vec4 v) { ((unsigned char *)p)[i] = (unsigned char)v.w[0]; }
+DEVICE void store2(void *p, u64 i, vec4 v) { ((unsigned short *)p)[i] = (unsigned short)v.w[0]; }
+DEVICE void store4(void *p, u64 i, vec4 v) { ((u32 *)p)[i] = v.w[0]; }
+#ifdef PHASOR_HOST
+DEVICE vec8 load8(const void *p, u64 i) { return load_as<vec8>(p, i); }
+DEVICE vec16 load16(const void *p, u64 i) { return load_as<vec16>(p, i); }
+DEVICE void store8(void *p, u64 i, vec8 v) { ((vec8 *)p)[i] = v; }
+DEVICE void store16(void *p, u64 i, vec16 v) { ((vec16 *)p)[i] = v; }
+#define read1 load1
+#define read2 load2
+#define read4 load4
+#define read8 load8
+#define read16 load16
+#define stream1 store1
+#define stream2 store2
+#define stream4 store4
+#define stream8 store8
+#define stream16 store16
+#else
+DEVICE vec8 load8(const void *p, u64 i)
+{
+    const uint2 v = load_as<uint2>(p, i);
+    return vec8{{v.x, v.y}};
+}
+DEVICE vec16 load16(const void *p, u64 i)
+{
+    const uint4 v = load_as<uint4>(p, i);
+    return vec16{{v.x, v.y, v.z, v.w}};
+}
+DEVICE vec4 read1(const void *p, u64 i) { return vec4{{__ldg((const unsigned char *)p + i)}}; }
+DEVICE vec4 read2(const void *p, u64 i) { return vec4{{__ldg((const unsigned short *)p + i)}}; }
+DEVICE vec4 read4(const void *p, u64 i) { return vec4{{__ldg((const u32 *)p + i)}}; }
+DEVICE vec8 read8(const void *p, u64 i)
+{
+    const uint2 v = __ldg((const uint2 *)p + i);
+    return vec8{{v.x, v.y}};
+}
+DEVICE vec16 read16(const void *p, u64 i)
+{
+    const uint4 v = __ldg((const uint4 *)p + i);
+    return vec16{{v.x, v.y, v.z, v.w}};
+}
+DEVICE void store8(void *p, u64 i, vec8 v) { ((uint2 *)p)[i] = make_uint2(v.w[0], v.w[1]); }
+DEVICE void store16(void *p, u64 i, vec16 v) { ((uint4 *)p)[i] = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]); }
+DEVICE void stream1(void *p, u64 i, vec4 v) { __stcs((unsigned char *)p + i, (unsigned char)v.w[0]); }
+DEVICE void stream2(void *p, u64 i, vec4 v) { __stcs((unsigned short *)p + i, (unsigned short)v.w[0]); }
+DEVICE void stream4(void *p, u64 i, vec4 v) { __stcs((u32 *)p + i, v.w[0]); }
+DEVICE void stream8(void *p, u64 i, vec8 v) { __stcs((uint2 *)p + i, make_uint2(v.w[0], v.w[1])); }
+DEVICE void stream16(void *p, u64 i, vec16 v) { __stcs((uint4 *)p + i, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3])); }
+#endif
+
+// ---- bf16 and f16: pairs in a word, rounded to nearest even ----
+DEVICE float bf16_low(u32 pair) { return f32_from(pair << 16); }
+DEVICE float bf16_high(u32 pair) { return f32_from(pair & 0xffff0000u); }
+DEVICE u32 bf16_bits(float x)
+{
+    const u32 bits = bits_of(x);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return 0x7fffu;
+    return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+#if !defined(PHASOR_HOST) && __CUDA_ARCH__ >= 800
+DEVICE u32 pack_bf16(float low, float high)
+{
+    u32 pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+#else
+DEVICE u32 pack_bf16(float low, float high) { return bf16_bits(low) | bf16_bits(high) << 16; }
+#endif
+DEVICE float round_bf16(float x) { return bf16_low(pack_bf16(x, 0.0f)); }
+
+#ifdef PHASOR_HOST
+DEVICE float f16_value(u32 h) { return (float)bits_as<_Float16>((unsigned short)h); }
+DEVICE u32 f16_bits(float x) { return bits_as<unsigned short>((_Float16)x); }
+#else
+DEVICE float f16_value(u32 h)
+{
+    float x;
+    asm("{ .reg .b16 t; cvt.u16.u32 t, %1; cvt.f32.f16 %0, t; }" : "=f"(x) : "r"(h));
+    return x;
+}
+DEVICE u32 f16_bits(float x)
+{
+    u32 h;
+    asm("{ .reg .b16 t; cvt.rn.f16.f32 t, %1; cvt.u32.u16 %0, t; }" : "=r"(h) : "f"(x));
+    return h;
+}
+#endif
+DEVICE float f16_low(u32 pair) { return f16_value(pair & 0xffffu); }
+DEVICE float f16_high(u32 pair) { return f16_value(pair >> 16); }
+DEVICE u32 pack_f16(float low, float high) { return f16_bits(low) | f16_bits(high) << 16; }
+DEVICE float round_f16(float x) { return f16_value(f16_bits(x)); }
+
+// ---- indices read from memory: -size <= v < size, else clamped and noted ----
+DEVICE long long check_index(long long v, long long size, u32 *flag)
+{
+    const long long wrapped = v < 0 ? v + size : v;
+    if (wrapped >= 0 && wrapped < size)
+        return wrapped;
+    *flag = 1;
+    return wrapped < 0 ? 0 : size - 1;
+}
+
+// ---- functions of the operator table that C++ does not have ----
+DEVICE long long to_integer(float x) { return (long long)x; }
+DEVICE long long to_integer(double x) { return (long long)x; }
+DEVICE float absolute(float x) { return fabsf(x); }
+DEVICE double absolute(double x) { return fabs(x); }
+DEVICE bool absolute(bool x) { return x; }
+template <class T> DEVICE T absolute(T x) { return x < 0 ? (T)(0 - (unsigned long long)x) : x; }
+template <class T> DEVICE T sign(T x) { return (T)((x > (T)0) - (x < (T)0)); }
+DEVICE float angle(float x) { return x != x ? x : x < 0.0f ? 3.14159265f : 0.0f; }
+DEVICE double angle(double x) { return x != x ? x : x < 0.0 ? 3.141592653589793 : 0.0; }
+DEVICE bool is_inf(float x) { return fabsf(x) == INFINITE; }
+DEVICE bool is_inf(double x) { return fabs(x) == (double)INFINITE; }
+DEVICE bool bit_not(bool x) { return !x; }
+template <class T> DEVICE T bit_not(T x) { return (T)~x; }
+template <class T> DEVICE T maximum(T x, T y) { return x > y || x != x ? x : y; }
+template <class T> DEVICE T minimum(T x, T y) { return x < y || x != x ? x : y; }
+template <class T> DEVICE T shift_left(T x, T y) { return y < 0 || y >= (T)(8 * sizeof(T)) ? (T)0 : (T)((u64)x << y); }
+template <class T> DEVICE T shift_right(T x, T y)
+{
+    const T most = (T)(8 * sizeof(T) - 1);
+    return (T)(x >> (y < 0 || y > most ? most : y));
+}
+
+DEVICE float divide_trunc(float x, float y) { return truncf(x / y); }
+DEVICE double divide_trunc(double x, double y) { return trunc(x / y); }
+template <class T> DEVICE T divide_trunc(T x, T y) { return y == 0 ? (T)0 : y == (T)-1 ? (T)(0 - (u64)x) : (T)(x / y); }
+DEVICE float remainder_c(float x, float y) { return fmodf(x, y); }
+DEVICE double remainder_c(double x, double y) { return fmod(x, y); }
+template <class T> DEVICE T remainder_c(T x, T y) { return y == 0 || y == (T)-1 ? (T)0 : (T)(x % y); }
+template <class T> DEVICE T remainder_python(T x, T y)
+{
+    const T rest = remainder_c(x, y);
+    return rest != 0 && (rest < 0) != (y < 0) ? (T)(rest + y) : rest;
+}
+template <class T> DEVICE T real_divide_floor(T x, T y)
+{
+    if (y == 0)
+        return x / y;
+    const T rest = remainder_c(x, y);
+    T quotient = (x - rest) / y;
+    if (rest != 0 && (y < 0) != (rest < 0))
+        quotient -= 1;
+    if (quotient == 0)
+        return (T)copysign((double)0, (double)(x / y));
+    const T down = (T)floor((double)quotient);
+    return quotient - down > (T)0.5 ? down + 1 : down;
+}
+DEVICE float divide_floor(float x, float y) { return real_divide_floor(x, y); }
+DEVICE double divide_floor(double x, double y) { return real_divide_floor(x, y); }
+template <class T> DEVICE T divide_floor(T x, T y)
+{
+    const T quotient = divide_trunc(x, y);
+    return remainder_c(x, y) != 0 && (x < 0) != (y < 0) ? (T)(quotient - 1) : quotient;
+}
+DEVICE float power(float x, float y) { return powf(x, y); }
+DEVICE double power(double x, double y) { return pow(x, y); }
+template <class T> DEVICE T power(T x, T y)
+{
+    if (y < 0)
+        return x == 1 ? (T)1 : x == (T)-1 ? (T)(y % 2 ? -1 : 1) : (T)0;
+    u64 result = 1, base = (u64)x;
+    for (u64 left = (u64)y; left; left >>= 1) {
+        if (left & 1)
+            result *= base;
+        base *= base;
+    }
+    return (T)result;
+}
+DEVICE float lowest(float) { return -INFINITE; }
+DEVICE double lowest(double) { return -(double)INFINITE; }
+DEVICE long long lowest(long long) { return -9223372036854775807LL - 1; }
+DEVICE bool lowest(bool) { return false; }
+DEVICE float highest(float) { return INFINITE; }
+DEVICE double highest(double) { return (double)INFINITE; }
+DEVICE long long highest(long long) { return 9223372036854775807LL; }
+DEVICE bool highest(bool) { return true; }

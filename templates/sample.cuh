@@ -1,0 +1,26 @@
+// sample.cuh: a prologue by hand, so that each template can be read, checked and compiled alone:
+//   nvcc -std=c++17 -arch=sm_90 --fmad=false -cubin map.cu
+#include "device.cuh"
+#define KERNEL sample
+#define BLOCK 128
+#define SIDE 1
+#define COUNT a.n
+#define LENGTH a.length
+typedef u32 index_t;
+typedef float acc_t;
+struct args { const void *p0; void *p1; index_t n, length; };
+
+DEVICE void body(const args &a, index_t i) { store16(a.p1, i, load16(a.p0, i)); }
+DEVICE acc_t identity() { return 0; }
+DEVICE acc_t combine(acc_t x, acc_t y) { return x + y; }
+DEVICE acc_t accumulate(const args &a, index_t i, index_t r, acc_t acc)
+{
+    return combine(acc, f32_from(load4(a.p0, i * a.length + r).w[0]));
+}
+DEVICE void store(const args &a, index_t i, acc_t acc) { store4(a.p1, i, vec4{{bits_of(acc)}}); }
+DEVICE acc_t step(const args &a, index_t i, index_t r, acc_t acc)
+{
+    acc = accumulate(a, i, r, acc);
+    store4(a.p1, i * a.length + r, vec4{{bits_of(acc)}});
+    return acc;
+}

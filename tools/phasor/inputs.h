@@ -1,0 +1,35 @@
+/* inputs.h - the inputs of a program: shapes from names and sizes, values from a file or from a generator.
+ *
+ *     q.1=17, seed 0           ->  q: f32[2, 17, 4, 64] with random normal numbers, start: the int 5
+ *     inputs_0.safetensors     ->  input_0, input_1, ... or q, start, ... of the file
+ *
+ * A run may write to its inputs: each has its first values kept, and inputs_restore puts them back.
+ */
+#pragma once
+#include "report.h"
+
+struct input_slot {
+    DLTensor tensor;
+    int64_t elements;
+    void *initial; /* packed; NULL as long as there are only shapes */
+    bool open;     /* a float that nothing gives a value */
+};
+
+struct inputs {
+    int count;
+    phasor_value *values;       /* as the library takes them */
+    struct input_slot *tensors; /* the tensors among them, by the same places */
+};
+
+/* Shapes without data (as phasor_program_prepare takes them), integers and constants, for these sizes; the example's sizes
+ * fill the rest. */
+int inputs_shape(const phasor_program *program, const phasor_binding *bindings, int count, struct inputs *out);
+/* Gives the shapes random data: normal floats, integers 0 or 1. The same seed gives the same data. */
+int inputs_seed(struct inputs *inputs, uint64_t seed);
+/* All inputs from a file; what the program takes as a constant may be left out there. */
+int inputs_load(const phasor_program *program, const char *path, struct inputs *out);
+void inputs_restore(struct inputs *inputs);
+void inputs_free(struct inputs *inputs);
+
+/* For shapes without data: tensors that are aligned to their elements only, or to 16 bytes again. */
+void inputs_align(struct inputs *inputs, bool aligned);
