@@ -89,7 +89,7 @@ static void run_batch(int first, int last)
     int count = 0, starts[CASES_MAX];
     for (int i = first; i < last; i++) {
         starts[i] = count;
-        for (size_t k = 0; k < cases[i].plan.kernels.count; k++) {
+        for (size_t k = 0; cases[i].planned && k < cases[i].plan.kernels.count; k++) {
             sources[count] = cases[i].plan.kernels.at[k].source;
             names[count++] = cases[i].plan.kernels.at[k].name;
         }
@@ -98,7 +98,8 @@ static void run_batch(int first, int last)
     if (count)
         cr_assert(host_compile(sources, names, count, &module), "%s", host_error());
     for (int i = first; i < last; i++)
-        check_case(&cases[i], module, starts[i]);
+        if (cases[i].planned)
+            check_case(&cases[i], module, starts[i]);
     host_close(module);
 }
 
@@ -109,18 +110,13 @@ Test(kernels, cases, .timeout = 900)
     open_cases();
     int planned = 0;
     for (int i = 0; i < case_count; i++) {
-        const phasor_status status = case_plan(&cases[i], &templates);
-        cr_expect_eq(status, PHASOR_OK, "%s: %s", cases[i].name, phasor_message());
-        if (status == PHASOR_OK) {
-            const struct case_run keep = cases[planned];
-            cases[planned++] = cases[i];
-            if (planned - 1 != i)
-                cases[i] = keep;
-        }
+        cases[i].planned = case_plan(&cases[i], &templates) == PHASOR_OK;
+        cr_expect(cases[i].planned, "%s: %s", cases[i].name, phasor_message());
+        planned += cases[i].planned;
     }
-    for (int first = 0, kernels = 0, i = 0; i < planned; i++) {
+    for (int first = 0, kernels = 0, i = 0; i < case_count; i++) {
         kernels += (int)cases[i].plan.kernels.count;
-        if (kernels >= BATCH || i == planned - 1) {
+        if (kernels >= BATCH || i == case_count - 1) {
             run_batch(first, i + 1);
             first = i + 1;
             kernels = 0;

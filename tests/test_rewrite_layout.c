@@ -1,5 +1,6 @@
-/* test_rewrite_layout.c - strides and shared memory of outputs are those of the complex program: each complex tensor is
- * seen as its real view, with strides of twice as much and 1 for the pair. */
+/* test_rewrite_layout.c - strides and shared memory of outputs are those of the complex program:
+ * each complex tensor is seen as its real view, with strides of twice as much and 1 for the
+ * pair. */
 #include "support/rewrite_programs.h"
 
 #include "plan/plan.h"
@@ -44,11 +45,13 @@ static void call_widen(const struct graph *loaded, struct call_tensor *tensors)
     }
 }
 
-static struct layout *layouts_of(struct rewritten *r, const struct graph *graph, struct call_tensor *tensors)
+static struct layout *layouts_of(struct rewritten *r, const struct graph *graph,
+                                 struct call_tensor *tensors)
 {
     int64_t integers[SLOTS_MAX] = {0};
     struct layout *layouts;
-    const struct call_shape call = {.inputs = tensors, .integers = integers, .input_count = (int)graph->inputs.count};
+    const struct call_shape call = {
+        .inputs = tensors, .integers = integers, .input_count = (int)graph->inputs.count};
     cr_assert_eq(layout_infer(graph, &call, &r->arena, &layouts), PHASOR_OK, "%s", message_get());
     return layouts;
 }
@@ -78,9 +81,12 @@ static void check_layouts(struct rewritten *r, const char *text, unsigned turned
         const int factor = dtype_is_complex(node->dtype) ? 2 : 1;
         for (int d = 0; d < node->rank; d++)
             if (graph_dim(&r->loaded, v, d) > 1)
-                cr_assert_eq(after[w].strides[d], factor * before[v].strides[d], "inputs %x: stride %d of %s is %ld, not %ld\n%s",
-                             turned, d, node->name, (long)after[w].strides[d], (long)(factor * before[v].strides[d]), text);
-        cr_assert_eq(memory_of(&r->loaded, before, v), memory_of(&r->real, after, w), "memory of %s in\n%s", node->name, text);
+                cr_assert_eq(after[w].strides[d], factor * before[v].strides[d],
+                             "inputs %x: stride %d of %s is %ld, not %ld\n%s", turned, d,
+                             node->name, (long)after[w].strides[d],
+                             (long)(factor * before[v].strides[d]), text);
+        cr_assert_eq(memory_of(&r->loaded, before, v), memory_of(&r->real, after, w),
+                     "memory of %s in\n%s", node->name, text);
     }
 }
 
@@ -103,10 +109,17 @@ Test(rewrite_layout, functions_keep_strides)
         const struct op_info *info = &op_info[op];
         char text[512];
         struct rewritten r;
-        if (info->kind != KIND_MAP || info->complex == COMPLEX_NEVER || info->type == TYPE_CAST || info->type == TYPE_MAKE)
+        if (info->kind != KIND_MAP || info->complex == COMPLEX_NEVER || info->type == TYPE_CAST ||
+            info->type == TYPE_MAKE)
             continue;
-        snprintf(text, sizeof text, "phasor 1 \"%s\"\ninput x: c64[4, 3]\ninput y: c64[4, 3]\ninput m: bool[4, 3]\nr = %s(%s)\n"
-                 "output r\n", info->name, info->name, info->type == TYPE_PICK ? "m, x, y" : info->arity == 2 ? "x, y" : "x");
+        snprintf(text, sizeof text,
+                 "phasor 1 \"%s\"\ninput x: c64[4, 3]\ninput y: c64[4, 3]\ninput m: bool[4, 3]\nr "
+                 "= %s(%s)\n"
+                 "output r\n",
+                 info->name, info->name,
+                 info->type == TYPE_PICK ? "m, x, y"
+                 : info->arity == 2      ? "x, y"
+                                         : "x");
         rewritten_open(&r, text, PHASOR_RULES_ALL, true);
         for (unsigned turned = 0; turned < 8; turned++)
             check_layouts(&r, text, turned);

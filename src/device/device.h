@@ -140,6 +140,8 @@ void device_host_free(struct device *device, void *pointer); /* NULL is fine */
 
 /* Waits for the work of the stream and reports an error that it ran into. */
 phasor_status device_synchronize(struct device *device, void *stream);
+/* Waits for the work of all streams, without breaking a capture that goes on in one of them. */
+phasor_status device_wait_all(struct device *device);
 /* Whether the stream is capturing, or was and its capture is broken. Costs next to nothing, so it
  * is asked first. */
 bool device_stream_is_capturing(struct device *device, void *stream);

@@ -172,6 +172,15 @@ static void waiter_renew(struct device *device)
         device->driver->MemFree(spare);
 }
 
+phasor_status device_wait_all(struct device *device)
+{
+    const bool waited = wait_for_all(device);
+    waiter_renew(device);
+    return waited ? PHASOR_OK
+                  : fail(PHASOR_ERROR_DEVICE, "cuda:%d: its work cannot be waited for",
+                         device->ordinal);
+}
+
 /* The list is taken before the wait: a block that is returned during it may have work that the wait
  * does not cover. */
 void device_memory_reclaim(struct device *device)

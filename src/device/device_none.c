@@ -225,6 +225,12 @@ void device_host_free(struct device *device, void *pointer)
     (void)pointer;
 }
 
+phasor_status device_wait_all(struct device *device)
+{
+    (void)device;
+    return device_absent();
+}
+
 phasor_status device_synchronize(struct device *device, void *stream)
 {
     (void)device;

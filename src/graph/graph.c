@@ -188,7 +188,7 @@ value graph_iota(struct graph *graph, dim size)
 static bool has_shape(const struct graph *graph, value a, const dim *sizes, int rank)
 {
     const struct node *n = graph_node(graph, a);
-    return n->rank == rank && memcmp(n->shape, sizes, (size_t)rank * sizeof *sizes) == 0;
+    return n->rank == rank && (rank == 0 || memcmp(n->shape, sizes, (size_t)rank * sizeof *sizes) == 0);
 }
 
 static value view_with_sizes(struct graph *graph, enum op op, value a, const dim *sizes, int rank)

@@ -1,6 +1,8 @@
-/* refusal.h - a place that keeps a program from being rewritten or run, and the list of all of them.
+/* refusal.h - a place that keeps a program from being rewritten or run, and the list of all of
+ * them.
  *
- *     {node "add", target "aten.add.Tensor", reason "the rule set executorch has no rule ...", line "rope.py:29, ..."}
+ *     {node "add", target "aten.add.Tensor", reason "the rule set executorch has no rule for add on
+ *      complex tensors; ...", line "rope.py:29 in forward, code: a + b"}
  */
 #pragma once
 #include "graph/graph.h"

@@ -132,7 +132,7 @@ void build_index_put(struct aten *a)
     const struct attributes at = {.axis = p.axis, .flag = aten_flag(a, 3)};
     const value put = graph_add(a->graph, OP_index_put, DT_bool, operands, p.count + 2, &at, NULL);
     inverse_of(p.order, rank, inverse);
-    aten_new(a, p.moved ? graph_permute(a->graph, put, inverse) : put);
+    aten_new(a, p.moved ? aten_clone(a, graph_permute(a->graph, put, inverse), FORMAT_CONTIGUOUS) : put);
 }
 
 /* -- one axis -------------------------------------------------------------------------------------------------- */

@@ -186,9 +186,7 @@ void tensor_write(struct loader *loader, tensor t, value v)
             write_refuse(loader, view.view);
         return;
     }
-    tensor_write(loader, view.base, whole);
-    tensor_at(loader, t)->value = v;
-    tensor_at(loader, t)->version = root_of(loader, t)->writes;
+    tensor_write(loader, view.base, whole); /* the view itself is made anew when it is read: it shares the root's memory */
 }
 
 /* -- the end of the program ------------------------------------------------------------------------------------ */

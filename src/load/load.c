@@ -26,7 +26,6 @@ struct load_memory {
 phasor_status storage_new(struct loaded_program *program, uint64_t nbytes, void **bytes,
                           struct storage **out)
 {
-    static uint64_t last_id;
     struct load_memory *memory = NEW(&program->arena, struct load_memory, 1);
     struct storage *storage = NEW(&program->arena, struct storage, 1);
     if (!memory || !storage || nbytes > SIZE_MAX / 2)
@@ -38,7 +37,7 @@ phasor_status storage_new(struct loaded_program *program, uint64_t nbytes, void 
     program->memory = memory;
     *bytes = (void *)(((uintptr_t)memory->block + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     *storage =
-        (struct storage){*bytes, (size_t)nbytes, __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED)};
+        (struct storage){*bytes, (size_t)nbytes, storage_new_id()};
     *out = storage;
     return PHASOR_OK;
 }

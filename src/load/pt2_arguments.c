@@ -1,7 +1,6 @@
 /* pt2_arguments.c - arguments and results of a call.
  *
- *     {"name": "size", "arg": {"as_sym_ints": [{"as_name": "sym_size_int"}, {"as_int": -1}]},
- *       "kind": 1}
+ *     {"name": "size", "arg": {"as_sym_ints": [{"as_name": "sym_size_int"}, {"as_int": -1}]}}
  *     becomes  {.name = "size", .kind = ARGUMENT_INTS, .sizes = {s25, -1}, .count = 2}
  *
  * One row of a table for each tag. Arrays live in the scratch arena, strings in the program's:
@@ -130,7 +129,7 @@ static phasor_status list_decode(struct pt2 *p, const json_t *json, const char *
 static phasor_status tensors_decode(struct pt2 *p, const json_t *json, const char *tag,
                                     item_function *item, struct argument *out)
 {
-    void *items;
+    void *items = NULL;
     TRY(list_decode(p, json, tag, item, sizeof(tensor), &items, &out->count));
     out->kind = ARGUMENT_TENSORS;
     out->tensors = items;
@@ -141,7 +140,7 @@ static phasor_status sizes_decode(struct pt2 *p, const json_t *json, const char 
                                   item_function *item, enum argument_kind kind,
                                   struct argument *out)
 {
-    void *items;
+    void *items = NULL;
     TRY(list_decode(p, json, tag, item, sizeof(dim), &items, &out->count));
     out->kind = kind;
     out->sizes = items;
@@ -181,7 +180,7 @@ static phasor_status decode_sym_ints(struct pt2 *p, const json_t *json, const ch
 static phasor_status decode_floats(struct pt2 *p, const json_t *json, const char *tag,
                                    struct argument *out)
 {
-    void *items;
+    void *items = NULL;
     TRY(list_decode(p, json, tag, item_float, sizeof(struct number), &items, &out->count));
     out->kind = ARGUMENT_FLOATS;
     out->numbers = items;

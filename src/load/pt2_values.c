@@ -1,7 +1,7 @@
 /* pt2_values.c - dtypes, sizes and names of a .pt2 file.
  *
- *     {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "Symbol('s25', ...)", "hint": {"as_int":
- *       4}}}, {"as_int": 64}], ...}
+ *     {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "Symbol('s25', ...)", ...}},
+ *                            {"as_int": 64}], ...}
  *     becomes  f32[s25, 64]
  *
  * Symbols get their values before any compound expression is built: the pool computes an
@@ -9,7 +9,6 @@
  */
 #include "load/pt2.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -341,6 +340,7 @@ phasor_status pt2_bind(struct pt2 *p, const char *name, struct binding binding)
 phasor_status pt2_lookup(const struct pt2 *p, const char *name, struct binding *out)
 {
     uint32_t index;
+    *out = (struct binding){0};
     if (!string_map_find(&p->scope->names, name, &index))
         return pt2_fail(p, "the name \"%s\" stands for nothing at this place", name);
     *out = p->scope->bindings.at[index];

@@ -1,7 +1,7 @@
 /* string_map.h - from strings to numbers. Keys are borrowed: they must outlive the map.
  *
- *     string_map_add(&map, "mul_3", 17, &fresh);   string_map_find(&map, "mul_3", &number)  
- *       number is 17
+ *     string_map_add(&map, "mul_3", 17, &fresh);
+ *     string_map_find(&map, "mul_3", &number);    number is 17
  */
 #pragma once
 #include <stdbool.h>

@@ -5,8 +5,7 @@
  *     Mul(Rational(1, 2), Symbol('s0'))                 s0 / 2, which is exact
  *     s0                                                a bare symbol
  *
- *     expression := name | number | name '(' [argument {',' argument}] ')' ; argument :=
- *       expression | name '=' word
+ *     expression := name | number | name '(' [argument {',' argument}] ')'
  *
  * While parsing, a value is a quotient of two sizes: SymPy writes a division as a product with
  * Rational(1, n) or Pow(x, -1).

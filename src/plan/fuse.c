@@ -465,15 +465,17 @@ static phasor_status choose_kept(struct fusion *f)
     return PHASOR_OK;
 }
 
-/* A reduction takes in the elementwise operators that follow it, as long as they are its only readers. */
-static value reduction_end(const struct fusion *f, value v)
+/* A reduction takes in the elementwise operators that follow it, as long as they are its only readers and no other
+ * reduction has them. */
+static value reduction_end(const struct fusion *f, value v, bool *taken)
 {
     value end = v;
     for (;;) {
-        const value user = f->target[end] ? 0 : only_user(f, end);
-        if (user == 0 || op_info[node_of(f, user)->op].kind != KIND_MAP || !graph_same_shape(f->graph, user, v))
+        const value user = f->target[end] || (end != v && f->kept[end]) ? 0 : only_user(f, end);
+        if (user == 0 || taken[user] || op_info[node_of(f, user)->op].kind != KIND_MAP || !graph_same_shape(f->graph, user, v))
             return end;
         end = user;
+        taken[end] = true;
     }
 }
 
@@ -597,15 +599,14 @@ static phasor_status inner_buffer(struct fusion *f, value v)
 }
 
 /* A reduction and what it takes in are one kernel, which stores the end of the chain. */
-static phasor_status store_reduction(struct fusion *f, value v, value *stored_by)
+static void store_reduction(struct fusion *f, value v, value *stored_by, bool *taken)
 {
-    const value end = reduction_end(f, v);
+    const value end = reduction_end(f, v, taken);
     if (end == v)
-        return PHASOR_OK;
+        return;
     f->kept[v] = false;
     f->kept[end] = true;
     stored_by[end] = v;
-    return PHASOR_OK;
 }
 
 static phasor_status store_kept(struct fusion *f, value v, const value *stored_by)
@@ -651,11 +652,12 @@ static phasor_status store_copies(struct fusion *f, const struct targets *copies
 static phasor_status make_kernels(struct fusion *f, const struct targets *copies)
 {
     value *stored_by = NEW(&f->plan->arena, value, f->graph->nodes.count);
-    if (!stored_by)
+    bool *taken = NEW(&f->plan->arena, bool, f->graph->nodes.count);
+    if (!stored_by || !taken)
         return fail_memory();
     for (value v = 1; v < f->graph->nodes.count; v++)
         if (f->live[v] && op_info[node_of(f, v)->op].kind == KIND_REDUCE)
-            TRY(store_reduction(f, v, stored_by));
+            store_reduction(f, v, stored_by, taken);
     for (value v = 1; v < f->graph->nodes.count; v++)
         if (f->live[v] && f->kept[v])
             TRY(store_kept(f, v, stored_by));

@@ -1,4 +1,5 @@
-/* complex.c - complex to real: each complex value becomes one real value with a last dim of 2, each real one stays.
+/* complex.c - complex to real: each complex value becomes one real value with a last dim of 2,
+ * each real one stays.
  *
  *     before                                         after
  *     %z = view_as_complex(%x) : c64[n]              (nothing: %z is %x)
@@ -6,9 +7,10 @@
  *     %y = mul(%z, %w)         : c64[n]              %y = pair(..., ...) : f32[n, 2]
  *     %r = reshape(%y, [1, n]) : c64[1, n]           %r = reshape(%y, [1, n, 2])
  *
- * What is complex is known from dtypes, never from a last dim of 2. All or nothing: refuse.c looks at the whole graph
- * first. What an operator becomes is the complex column of its row in ops.def: PAIR and PARTS rows stay the operator they
- * are, VANISH rows are their operand, FUNCTION rows have pair_<name>() in a pair_*.c file.
+ * What is complex is known from dtypes, never from a last dim of 2. All or nothing: refuse.c
+ * looks at the whole graph first. What an operator becomes is the complex column of its row in
+ * ops.def: PAIR and PARTS rows stay the operator they are, VANISH rows are their operand,
+ * FUNCTION rows have pair_<name>() in a pair_*.c file.
  */
 #include "rewrite/pair.h"
 
@@ -29,9 +31,10 @@ static pair_function *const functions[OP_COUNT] = {
 #include "graph/ops.def"
 };
 
-/* -- leaves ---------------------------------------------------------------------------------------------------- */
+/* -- leaves ------------------------------------------------------------------------------------ */
 
-/* Twice a stride or offset; wraps instead of overflowing where a damaged file has an absurd one in a dim of 1. */
+/* Twice a stride or offset; wraps instead of overflowing where a damaged file has an absurd one
+ * in a dim of 1. */
 static int64_t twice(int64_t number)
 {
     return (int64_t)((uint64_t)number * 2);
@@ -41,7 +44,8 @@ static int64_t twice(int64_t number)
 static const struct data *data_real(struct arena *arena, const struct data *data)
 {
     struct data *real = NEW(arena, struct data, 1);
-    int64_t *sizes = NEW(arena, int64_t, data->rank + 1), *strides = NEW(arena, int64_t, data->rank + 1);
+    int64_t *sizes = NEW(arena, int64_t, data->rank + 1),
+            *strides = NEW(arena, int64_t, data->rank + 1);
     if (!real || !sizes || !strides)
         return NULL;
     for (int d = 0; d < data->rank; d++) {
@@ -82,7 +86,8 @@ static value leaf_data(struct pairs *p, const struct node *node)
 /* Its buffer is real already. */
 static value leaf_state(struct pairs *p, const struct node *node)
 {
-    return graph_add(p->to, OP_state, dtype_info[node->dtype].real, NULL, 0, &node->attributes, node->name);
+    return graph_add(p->to, OP_state, dtype_info[node->dtype].real, NULL, 0, &node->attributes,
+                     node->name);
 }
 
 static value leaf_scalar(struct pairs *p, const struct node *node)
@@ -92,10 +97,12 @@ static value leaf_scalar(struct pairs *p, const struct node *node)
                                        graph_float(p->to, real, node->attributes.number.im)});
 }
 
-static pair_function *const leaves[OP_COUNT] = {
-    [OP_input] = leaf_input, [OP_state] = leaf_state, [OP_data] = leaf_data, [OP_scalar] = leaf_scalar};
+static pair_function *const leaves[OP_COUNT] = {[OP_input] = leaf_input,
+                                                [OP_state] = leaf_state,
+                                                [OP_data] = leaf_data,
+                                                [OP_scalar] = leaf_scalar};
 
-/* -- the walk -------------------------------------------------------------------------------------------------- */
+/* -- the walk ---------------------------------------------------------------------------------- */
 
 static bool node_touches_complex(const struct graph *graph, const struct node *node)
 {
@@ -119,8 +126,8 @@ static void pair_node(struct pairs *p, value v)
     if (!node_touches_complex(p->from, node)) {
         p->map[v] = rewrite_copy(p->from, p->to, v, p->map);
     } else if (!function) {
-        graph_fail(p->to, PHASOR_ERROR_REFUSED, "%s: %s is not defined on complex numbers", node->name,
-                   op_info[node->op].name);
+        graph_fail(p->to, PHASOR_ERROR_REFUSED, "%s: %s is not defined on complex numbers",
+                   node->name, op_info[node->op].name);
     } else {
         const size_t count = p->to->nodes.count;
         p->to->origin = node->origin;
@@ -167,8 +174,9 @@ static phasor_status pairs_build(struct pairs *p)
     return slots_finish(p);
 }
 
-phasor_status rewrite_complex(const struct graph *from, struct graph *to, const struct rewrite_options *options,
-                              struct refusal_list *refusals, bool *rewritten)
+phasor_status rewrite_complex(const struct graph *from, struct graph *to,
+                              const struct rewrite_options *options, struct refusal_list *refusals,
+                              bool *rewritten)
 {
     *rewritten = false;
     if (refusals->count == 0)
@@ -177,8 +185,12 @@ phasor_status rewrite_complex(const struct graph *from, struct graph *to, const 
         return PHASOR_OK;
 
     const size_t count = from->nodes.count;
-    struct pairs p = {.from = from, .to = to, .fma = options->fma, .map = memory_new(count * sizeof(value)),
-                      .real = memory_new(count * sizeof(value)), .parts = memory_new(count * sizeof(struct parts))};
+    struct pairs p = {.from = from,
+                      .to = to,
+                      .fma = options->fma,
+                      .map = memory_new(count * sizeof(value)),
+                      .real = memory_new(count * sizeof(value)),
+                      .parts = memory_new(count * sizeof(struct parts))};
     const bool there = p.map && p.real && p.parts;
     const phasor_status status = there ? pairs_build(&p) : fail_memory();
     memory_free(p.map);

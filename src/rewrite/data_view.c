@@ -4,7 +4,8 @@
  *     permute(data[5, 64], [1, 0])          data[64, 5], strides [1, 64]
  *     reshape(data[64, 5], [320])           no strides give this: it stays a reshape
  *
- * What repeats elements (expand, unfold) stays a node: data that is written to a file holds each element once.
+ * What repeats elements (expand, unfold) stays a node: data that is written to a file holds each
+ * element once.
  */
 #include "rewrite/rewrite.h"
 
@@ -96,13 +97,15 @@ static void view_merge(struct view *view)
     }
 }
 
-/* New dims are cut out of merged ones, from the last to the first: each merged dim must be used up exactly. */
+/* New dims are cut out of merged ones, from the last to the first: each merged dim must be used
+ * up exactly. */
 static bool view_reshape(struct view *view)
 {
     view_merge(view);
     const struct view merged = *view;
     int from = merged.rank - 1;
-    int64_t left = from >= 0 ? merged.sizes[from] : 1, stride = from >= 0 ? merged.strides[from] : 1;
+    int64_t left = from >= 0 ? merged.sizes[from] : 1,
+            stride = from >= 0 ? merged.strides[from] : 1;
     view->rank = view->attributes->size_count;
     for (int d = view->rank - 1; d >= 0; d--) {
         const int64_t size = number(view, view->attributes->sizes[d]);
@@ -147,7 +150,10 @@ static const struct data *view_data(struct graph *graph, const struct view *view
 const struct data *data_view(struct graph *graph, const struct node *node, const struct data *data,
                              const char *name)
 {
-    struct view view = {.pool = graph->sizes, .attributes = &node->attributes, .data = data, .rank = data->rank,
+    struct view view = {.pool = graph->sizes,
+                        .attributes = &node->attributes,
+                        .data = data,
+                        .rank = data->rank,
                         .offset = data->offset};
     memcpy(view.sizes, data->sizes, (size_t)data->rank * sizeof *view.sizes);
     memcpy(view.strides, data->strides, (size_t)data->rank * sizeof *view.strides);

@@ -8,9 +8,11 @@
  *     %5 = mul(%x, %3)
  *
  * 1. Constant: no input, no state, no symbol beneath.
- * 2. Only where a table is worth reading: cheap arithmetic that makes a tensor larger is done again each time.
- * 3. Numbers, tables and views of weights stay what they are. What is computed from numbers alone and has no dims is a
- *    number; what was read from a weight never is one: generated code holds numbers, and serves all weights.
+ * 2. Only where a table is worth reading: cheap arithmetic that makes a tensor larger is done
+ *    again each time.
+ * 3. Numbers, tables and views of weights stay what they are. What is computed from numbers
+ *    alone and has no dims is a number; what was read from a weight never is one: generated code
+ *    holds numbers, and serves all weights.
  * 4. What the caller sees the memory of stays computed: it must be new at each call.
  */
 #include "rewrite/rewrite.h"
@@ -27,14 +29,14 @@ struct fold {
     struct graph *to;
     value *map;
     bool *pinned, *constant;
-    bool *computed; /* constant, and its result is worth keeping */
-    bool *needed;   /* `to` has it */
+    bool *computed;        /* constant, and its result is worth keeping */
+    bool *needed;          /* `to` has it */
     int64_t *cost, *bytes; /* of one element; of the constants beneath */
     struct eval_results results;
     bool evaluated;
 };
 
-/* -- what is constant, and worth it ---------------------------------------------------------------------------- */
+/* -- what is constant, and worth it ------------------------------------------------------------ */
 
 static bool sizes_are_literal(const struct graph *graph, const dim *sizes, int count)
 {
@@ -53,7 +55,8 @@ static bool node_is_constant(const struct fold *f, const struct node *node)
     for (int i = 0; i < node->argument_count; i++)
         if (!f->constant[node->arguments[i]])
             return false;
-    return sizes_are_literal(f->from, node->shape, node->rank) && sizes_are_literal(f->from, at->sizes, at->size_count) &&
+    return sizes_are_literal(f->from, node->shape, node->rank) &&
+           sizes_are_literal(f->from, at->sizes, at->size_count) &&
            sizes_are_literal(f->from, range, 2);
 }
 
@@ -77,7 +80,9 @@ static void weigh(struct fold *f, value v)
 {
     const struct node *node = graph_node(f->from, v);
     const struct op_info *info = &op_info[node->op];
-    f->cost[v] = info->kind == KIND_MAP ? info->cost : info->kind == KIND_REDUCE || info->kind == KIND_CORE ? COST_WORTH : 0;
+    f->cost[v] = info->kind == KIND_MAP                                 ? info->cost
+                 : info->kind == KIND_REDUCE || info->kind == KIND_CORE ? COST_WORTH
+                                                                        : 0;
     f->bytes[v] = node->op == OP_data ? bytes_of(f, node) : 0;
     for (int i = 0; i < node->argument_count; i++) {
         f->cost[v] = limited(f->cost[v] + f->cost[node->arguments[i]]);
@@ -120,7 +125,7 @@ static void fold_mark(struct fold *f)
     f->needed[0] = false;
 }
 
-/* -- computing ------------------------------------------------------------------------------------------------- */
+/* -- computing --------------------------------------------------------------------------------- */
 
 static phasor_status fold_evaluate(struct fold *f)
 {
@@ -135,7 +140,8 @@ static phasor_status fold_evaluate(struct fold *f)
     bool out_of_range = false;
     phasor_status status = PHASOR_OK;
     if (wanted_count)
-        status = eval_values(f->from, &(struct eval_options){.fma = true}, wanted, wanted_count, &f->results, &out_of_range);
+        status = eval_values(f->from, &(struct eval_options){.fma = true}, wanted, wanted_count,
+                             &f->results, &out_of_range);
     f->evaluated = wanted_count && status == PHASOR_OK;
     memory_free(wanted);
     return status;
@@ -144,11 +150,14 @@ static phasor_status fold_evaluate(struct fold *f)
 /* A name for what stands for the node now; made-up ones name an operator that it no longer is. */
 static const char *name_of(struct fold *f, const struct node *node, const char *kind)
 {
-    return rewrite_name_is_made(node) ? arena_format(f->to->arena, "%s.%zu", kind, f->to->nodes.count) : node->name;
+    return rewrite_name_is_made(node)
+               ? arena_format(f->to->arena, "%s.%zu", kind, f->to->nodes.count)
+               : node->name;
 }
 
 /* The bytes are copied: they live as long as the graph. */
-static const struct data *data_of(struct graph *graph, const struct eval_tensor *tensor, const char *name)
+static const struct data *data_of(struct graph *graph, const struct eval_tensor *tensor,
+                                  const char *name)
 {
     struct arena *arena = graph->arena;
     const size_t nbytes = (size_t)eval_tensor_count(tensor) * (size_t)dtype_size(tensor->dtype);
@@ -164,7 +173,11 @@ static const struct data *data_of(struct graph *graph, const struct eval_tensor 
         stride *= sizes[d] > 1 ? sizes[d] : 1;
     }
     *storage = (struct storage){.bytes = bytes, .nbytes = nbytes, .id = storage_new_id()};
-    *data = (struct data){.name = name, .dtype = tensor->dtype, .rank = tensor->rank, .sizes = sizes, .strides = strides,
+    *data = (struct data){.name = name,
+                          .dtype = tensor->dtype,
+                          .rank = tensor->rank,
+                          .sizes = sizes,
+                          .strides = strides,
                           .storage = storage};
     return data;
 }
@@ -173,7 +186,8 @@ static value add_data(struct graph *graph, const struct data *data)
 {
     if (!data || !data->name)
         return graph_fail(graph, PHASOR_ERROR_MEMORY, "out of memory");
-    return graph_add(graph, OP_data, data->dtype, NULL, 0, &(struct attributes){.data = data}, data->name);
+    return graph_add(graph, OP_data, data->dtype, NULL, 0, &(struct attributes){.data = data},
+                     data->name);
 }
 
 static value add_result(struct fold *f, value v)
@@ -194,7 +208,9 @@ static value fold_node(struct fold *f, value v)
     if (is_view(node) && f->constant[v] && !f->pinned[v]) {
         const struct node *operand = graph_node(f->to, f->map[node->arguments[0]]);
         const char *name = name_of(f, node, "data");
-        const struct data *view = operand->op == OP_data ? data_view(f->to, node, operand->attributes.data, name) : NULL;
+        const struct data *view = operand->op == OP_data
+                                      ? data_view(f->to, node, operand->attributes.data, name)
+                                      : NULL;
         if (view)
             return add_data(f->to, view);
     }
@@ -214,9 +230,15 @@ static phasor_status fold_build(struct fold *f)
 phasor_status rewrite_fold(const struct graph *from, struct graph *to)
 {
     const size_t count = from->nodes.count;
-    struct fold f = {.from = from, .to = to, .map = memory_new(count * sizeof(value)), .pinned = memory_new(count),
-                     .constant = memory_new(count), .computed = memory_new(count), .needed = memory_new(count),
-                     .cost = memory_new(count * sizeof(int64_t)), .bytes = memory_new(count * sizeof(int64_t))};
+    struct fold f = {.from = from,
+                     .to = to,
+                     .map = memory_new(count * sizeof(value)),
+                     .pinned = memory_new(count),
+                     .constant = memory_new(count),
+                     .computed = memory_new(count),
+                     .needed = memory_new(count),
+                     .cost = memory_new(count * sizeof(int64_t)),
+                     .bytes = memory_new(count * sizeof(int64_t))};
     phasor_status status = fail_memory();
     if (f.map && f.pinned && f.constant && f.computed && f.needed && f.cost && f.bytes) {
         rewrite_mark_pinned(from, f.pinned);

@@ -2,14 +2,14 @@
  *
  *     reshape(c64[n, m], [n*m])     reshape(f32[n, m, 2], [n*m, 2])
  *     permute(c64[n, m], [1, 0])    permute(f32[n, m, 2], [1, 0, 2])
- *     slice, select, flip, sum ...  the same: axes count from the front, the dim of the pair is the last
- *     diagonal(c64[n, n])           transpose(diagonal(f32[n, n, 2])): the diagonal comes last, the pair must
+ *     slice, select, flip, sum ...  the same: axes count from the front, the pair's dim is the last
+ *     diagonal(c64[n, n])           transpose(diagonal(f32[n, n, 2])): the pair must come last
  */
 #include "rewrite/pair.h"
 
 #include <string.h>
 
-/* -- operands -------------------------------------------------------------------------------------------------- */
+/* -- operands ---------------------------------------------------------------------------------- */
 
 bool pair_operand_is_complex(const struct pairs *p, const struct node *node, int index)
 {
@@ -41,8 +41,8 @@ struct parts pair_operand_parts(struct pairs *p, const struct node *node, int in
 /* A view of a tensor that was cast from real is the cast of the same view of the real tensor. */
 static bool is_plain_view(const struct node *node)
 {
-    return op_info[node->op].kind == KIND_VIEW && op_info[node->op].arity == 1 && dtype_is_complex(node->dtype) &&
-           op_info[node->op].complex != COMPLEX_VANISH;
+    return op_info[node->op].kind == KIND_VIEW && op_info[node->op].arity == 1 &&
+           dtype_is_complex(node->dtype) && op_info[node->op].complex != COMPLEX_VANISH;
 }
 
 static value real_of(struct pairs *p, value v);
@@ -50,7 +50,8 @@ static value real_of(struct pairs *p, value v);
 static value real_make(struct pairs *p, const struct node *node)
 {
     const enum dtype real = dtype_info[node->dtype].real;
-    if (node->op == OP_scalar && node->attributes.number.im == 0 && !signbit(node->attributes.number.im))
+    if (node->op == OP_scalar && node->attributes.number.im == 0 &&
+        !signbit(node->attributes.number.im))
         return graph_float(p->to, real, node->attributes.number.re);
     if (node->op == OP_cast && !pair_operand_is_complex(p, node, 0))
         return graph_cast(p->to, pair_operand(p, node, 0), real);
@@ -61,8 +62,9 @@ static value real_make(struct pairs *p, const struct node *node)
     const value operand = real_of(p, node->arguments[0]);
     if (!operand)
         return 0;
-    return node->op == OP_cast ? graph_cast(p->to, operand, real)
-                               : graph_add(p->to, node->op, real, &operand, 1, &node->attributes, NULL);
+    return node->op == OP_cast
+               ? graph_cast(p->to, operand, real)
+               : graph_add(p->to, node->op, real, &operand, 1, &node->attributes, NULL);
 }
 
 static value real_of(struct pairs *p, value v)
@@ -78,7 +80,7 @@ value pair_operand_real(struct pairs *p, const struct node *node, int index)
     return real_of(p, node->arguments[index]);
 }
 
-/* -- results --------------------------------------------------------------------------------------------------- */
+/* -- results ----------------------------------------------------------------------------------- */
 
 /* The shape that two values broadcast to; returns its rank. */
 static int shape_of_both(const struct pairs *p, value a, value b, dim shape[RANK_MAX])
@@ -110,9 +112,10 @@ value pair_widened(struct pairs *p, value real)
     return rank == 0 ? real : graph_unsqueeze(p->to, real, rank);
 }
 
-/* -- the same operator ----------------------------------------------------------------------------------------- */
+/* -- the same operator ------------------------------------------------------------------------- */
 
-static value with_attributes(struct pairs *p, const struct node *node, const struct attributes *attributes)
+static value with_attributes(struct pairs *p, const struct node *node,
+                             const struct attributes *attributes)
 {
     const value *map = p->map;
     value few[8], *operands = few;
@@ -189,8 +192,12 @@ static value with_pair_moved_back(struct pairs *p, const struct node *node)
 
 /* Rows that mention all dims, or put one last; the others are right as they are. */
 static pair_function *const adapted[OP_COUNT] = {
-    [OP_reshape] = with_pair_size,   [OP_expand] = with_pair_size,  [OP_permute] = with_pair_axis,
-    [OP_pad] = with_pair_margin,     [OP_diagonal] = with_pair_moved, [OP_unfold] = with_pair_moved,
+    [OP_reshape] = with_pair_size,
+    [OP_expand] = with_pair_size,
+    [OP_permute] = with_pair_axis,
+    [OP_pad] = with_pair_margin,
+    [OP_diagonal] = with_pair_moved,
+    [OP_unfold] = with_pair_moved,
     [OP_insert_diagonal] = with_pair_moved_back,
 };
 

@@ -39,7 +39,8 @@ value pair_is_inf(struct pairs *p, const struct node *node)
 
 static value reduced(struct pairs *p, const struct node *node, value real)
 {
-    return graph_reduce(p->to, node->op, real, node->attributes.axes, node->attributes.axis_count, false);
+    return graph_reduce(p->to, node->op, real, node->attributes.axes, node->attributes.axis_count,
+                        false);
 }
 
 value pair_any(struct pairs *p, const struct node *node)

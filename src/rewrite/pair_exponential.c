@@ -1,8 +1,9 @@
-/* pair_exponential.c - exp, log, roots and powers, with the branch cut of log and sqrt along the negative real axis.
+/* pair_exponential.c - exp, log, roots and powers, with the branch cut of log and sqrt along the
+ * negative real axis.
  *
  *     exp(a + bi)    e^a cos b + i e^a sin b
  *     log(z)         log(hypot(a, b)) + i atan2(b, a)
- *     sqrt(z)        t = sqrt((|a| + |z|) / 2):  t + i b/2t, on the left half plane |b|/2t + i copysign(t, b)
+ *     sqrt(z)        t + i b/2t with t = sqrt((|a| + |z|) / 2); for a < 0 |b|/2t + i copysign(t, b)
  *     pow(z, 3)      z * z * z, exact where the products are; pow(z, w) in general exp(w log z)
  */
 #include "rewrite/pair.h"
@@ -45,30 +46,38 @@ struct parts parts_log(struct pairs *p, struct parts z)
     const value factor = choose(p, large, constant(p, larger, 0.25), constant(p, larger, 1));
     const value length = binary(p, OP_hypot, times(p, z.re, factor), times(p, z.im, factor));
     const value added = choose(p, large, constant(p, larger, log(4)), constant(p, larger, 0));
-    return (struct parts){plus(p, unary(p, OP_log, length), added), binary(p, OP_atan2, z.im, z.re)};
+    return (struct parts){plus(p, unary(p, OP_log, length), added),
+                          binary(p, OP_atan2, z.im, z.re)};
 }
 
-/* sqrt(z) = back * sqrt(factor * z), so that neither |a| + |z| overflows nor tiny parts lose bits. */
+/* sqrt(z) = back * sqrt(factor * z), so that neither |a| + |z| overflows nor tiny parts lose
+ * bits. */
 struct parts parts_sqrt(struct pairs *p, struct parts z)
 {
     const bool wide = graph_node(p->to, z.re)->dtype == DT_f64;
-    const value larger = binary(p, OP_maximum, magnitude(p, z.re), magnitude(p, z.im)), one = constant(p, larger, 1);
+    const value larger = binary(p, OP_maximum, magnitude(p, z.re), magnitude(p, z.im)),
+                one = constant(p, larger, 1);
     const value large = compared(p, OP_gt, larger, wide ? 0x1p1020 : 0x1p124);
     const value tiny = compared(p, OP_lt, larger, wide ? 0x1p-960 : 0x1p-96);
-    const value factor = choose(p, large, constant(p, one, 0x1p-4), choose(p, tiny, constant(p, one, 0x1p60), one));
-    const value back = choose(p, large, constant(p, one, 4), choose(p, tiny, constant(p, one, 0x1p-30), one));
+    const value factor = choose(p, large, constant(p, one, 0x1p-4),
+                                choose(p, tiny, constant(p, one, 0x1p60), one));
+    const value back = choose(p, large, constant(p, one, 4),
+                              choose(p, tiny, constant(p, one, 0x1p-30), one));
 
-    const value a = times(p, z.re, factor), b = times(p, z.im, factor), length = binary(p, OP_hypot, a, b);
+    const value a = times(p, z.re, factor), b = times(p, z.im, factor),
+                length = binary(p, OP_hypot, a, b);
     const value sum = plus(p, scaled(p, magnitude(p, a), 0.5), scaled(p, length, 0.5));
     const value root = unary(p, OP_sqrt, sum), rest = over(p, b, scaled(p, root, 2));
-    const value left = compared(p, OP_lt, a, 0), zero = is_zero(p, root), edge = is_infinite(p, z.im);
+    const value left = compared(p, OP_lt, a, 0), zero = is_zero(p, root),
+                edge = is_infinite(p, z.im);
     const value re = times(p, choose(p, left, magnitude(p, rest), root), back);
     const value im = times(p, choose(p, left, binary(p, OP_copysign, root, b), rest), back);
-    return (struct parts){choose(p, edge, magnitude(p, z.im), choose(p, zero, constant(p, re, 0), re)),
-                          choose(p, either(p, edge, zero), z.im, im)};
+    return (struct parts){
+        choose(p, edge, magnitude(p, z.im), choose(p, zero, constant(p, re, 0), re)),
+        choose(p, either(p, edge, zero), z.im, im)};
 }
 
-/* -- rows ------------------------------------------------------------------------------------------------------ */
+/* -- rows -------------------------------------------------------------------------------------- */
 
 value pair_exp(struct pairs *p, const struct node *node)
 {
@@ -78,11 +87,12 @@ value pair_exp(struct pairs *p, const struct node *node)
 value pair_exp2(struct pairs *p, const struct node *node)
 {
     const struct parts z = pair_operand_parts(p, node, 0);
-    return pair_make(p, parts_exp(p, (struct parts){scaled(p, z.re, M_LN2), scaled(p, z.im, M_LN2)}));
+    return pair_make(p,
+                     parts_exp(p, (struct parts){scaled(p, z.re, M_LN2), scaled(p, z.im, M_LN2)}));
 }
 
-/* e^a cos b - 1 = expm1(a) cos b - 2 sin(b/2)^2: no difference of nearly equal numbers near 0. Beyond the largest number
- * eager's products are plain ones, and so are these. */
+/* e^a cos b - 1 = expm1(a) cos b - 2 sin(b/2)^2: no difference of nearly equal numbers near 0.
+ * Beyond the largest number eager's products are plain ones, and so are these. */
 value pair_expm1(struct pairs *p, const struct node *node)
 {
     const struct parts z = pair_operand_parts(p, node, 0);
@@ -119,8 +129,10 @@ value pair_log1p(struct pairs *p, const struct node *node)
     const struct parts z = pair_operand_parts(p, node, 0);
     const struct parts shifted = {plus(p, z.re, constant(p, z.re, 1)), z.im};
     const struct parts far = parts_log(p, shifted);
-    const value square = plus(p, times(p, z.re, plus(p, z.re, constant(p, z.re, 2))), times(p, z.im, z.im));
-    const value near = choose(p, is_zero(p, square), z.re, scaled(p, unary(p, OP_log1p, square), 0.5));
+    const value square = plus(p, times(p, z.re, plus(p, z.re, constant(p, z.re, 2))),
+                              times(p, z.im, z.im));
+    const value near = choose(p, is_zero(p, square), z.re,
+                              scaled(p, unary(p, OP_log1p, square), 0.5));
     const value is_near = compared(p, OP_lt, binary(p, OP_hypot, z.re, z.im), 0.5);
     return pair_make(p, (struct parts){choose(p, is_near, near, far.re), far.im});
 }
@@ -139,10 +151,12 @@ value pair_sigmoid(struct pairs *p, const struct node *node)
 {
     const struct parts z = pair_operand_parts(p, node, 0);
     const struct parts power = parts_exp(p, (struct parts){negated(p, z.re), negated(p, z.im)});
-    return pair_make(p, parts_reciprocal(p, (struct parts){plus(p, power.re, constant(p, power.re, 1)), power.im}));
+    return pair_make(
+        p,
+        parts_reciprocal(p, (struct parts){plus(p, power.re, constant(p, power.re, 1)), power.im}));
 }
 
-/* -- powers ---------------------------------------------------------------------------------------------------- */
+/* -- powers ------------------------------------------------------------------------------------ */
 
 enum { POWER_MAX = 1024 }; /* the largest exponent that is written out as products */
 
@@ -169,8 +183,9 @@ static struct parts power_general(struct pairs *p, struct parts z, struct parts 
     const value to_zero = both(p, is_zero(p, w.re), is_zero(p, w.im));
     const value vanishes = both(p, from_zero, compared(p, OP_gt, w.re, 0));
     const value one = constant(p, power.re, 1), none = constant(p, power.re, 0);
-    return (struct parts){choose(p, laid_out(p, z.re, to_zero), one, choose(p, vanishes, none, power.re)),
-                          choose(p, either(p, to_zero, vanishes), none, power.im)};
+    return (struct parts){
+        choose(p, laid_out(p, z.re, to_zero), one, choose(p, vanishes, none, power.re)),
+        choose(p, either(p, to_zero, vanishes), none, power.im)};
 }
 
 /* The exponent when it is one real number of the program. */
@@ -179,15 +194,18 @@ static bool exponent_number(const struct pairs *p, const struct node *node, doub
     const struct node *number = graph_node(p->from, node->arguments[1]);
     while ((number->op == OP_cast || number->op == OP_expand) && number->argument_count == 1)
         number = graph_node(p->from, number->arguments[0]);
-    *exponent = dtype_is_integer(number->dtype) ? (double)number->attributes.number.i : number->attributes.number.re;
-    return number->op == OP_scalar && (!dtype_is_complex(number->dtype) || number->attributes.number.im == 0);
+    *exponent = dtype_is_integer(number->dtype) ? (double)number->attributes.number.i
+                                                : number->attributes.number.re;
+    return number->op == OP_scalar &&
+           (!dtype_is_complex(number->dtype) || number->attributes.number.im == 0);
 }
 
 value pair_pow(struct pairs *p, const struct node *node)
 {
     const struct parts z = pair_operand_parts(p, node, 0), w = pair_operand_parts(p, node, 1);
     double exponent;
-    const bool known = exponent_number(p, node, &exponent), whole = known && exponent == trunc(exponent);
+    const bool known = exponent_number(p, node, &exponent),
+               whole = known && exponent == trunc(exponent);
     if (whole && exponent != 0 && fabs(exponent) <= POWER_MAX) {
         const struct parts power = power_of_integer(p, z, (int)fabs(exponent));
         return pair_make(p, exponent > 0 ? power : parts_reciprocal(p, power));

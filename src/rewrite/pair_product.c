@@ -27,7 +27,8 @@ value pair_mul(struct pairs *p, const struct node *node)
         if (real)
             return times(p, pair_operand(p, node, 0), pair_widened(p, real));
     }
-    return pair_make(p, parts_product(p, pair_operand_parts(p, node, 0), pair_operand_parts(p, node, 1)));
+    return pair_make(
+        p, parts_product(p, pair_operand_parts(p, node, 0), pair_operand_parts(p, node, 1)));
 }
 
 value pair_complex(struct pairs *p, const struct node *node)
@@ -38,7 +39,8 @@ value pair_complex(struct pairs *p, const struct node *node)
 value pair_polar(struct pairs *p, const struct node *node)
 {
     const value length = pair_operand(p, node, 0), angle = pair_operand(p, node, 1);
-    return pair_make(p, (struct parts){times(p, length, unary(p, OP_cos, angle)), times(p, length, unary(p, OP_sin, angle))});
+    return pair_make(p, (struct parts){times(p, length, unary(p, OP_cos, angle)),
+                                       times(p, length, unary(p, OP_sin, angle))});
 }
 
 value pair_conj(struct pairs *p, const struct node *node)
@@ -69,9 +71,10 @@ value pair_cumsum(struct pairs *p, const struct node *node)
     return pair_same_operator(p, node);
 }
 
-/* -- products along an axis ------------------------------------------------------------------------------------ */
+/* -- products along an axis -------------------------------------------------------------------- */
 
-/* The value, with the order of dims in memory that `like` has: an iterated operator gives it to its result. */
+/* The value, with the order of dims in memory that `like` has: an iterated operator gives it to
+ * its result. */
 static value ordered_like(struct pairs *p, value like, value result)
 {
     return choose(p, binary(p, OP_lt, like, like), like, result);
@@ -79,7 +82,8 @@ static value ordered_like(struct pairs *p, value like, value result)
 
 static struct parts parts_slice(struct pairs *p, struct parts z, int axis, dim start, dim length)
 {
-    return (struct parts){graph_slice(p->to, z.re, axis, start, length, 1), graph_slice(p->to, z.im, axis, start, length, 1)};
+    return (struct parts){graph_slice(p->to, z.re, axis, start, length, 1),
+                          graph_slice(p->to, z.im, axis, start, length, 1)};
 }
 
 static struct parts parts_concat(struct pairs *p, struct parts x, struct parts y, int axis)
@@ -102,15 +106,17 @@ static int halvings(const struct pairs *p, dim size)
     return steps;
 }
 
-/* n elements -> n - n/2: the first half times the second; of an odd number the last stays as it is. */
+/* n elements -> n - n/2: the first half times the second; of an odd number the last stays as it
+ * is. */
 static struct parts halve(struct pairs *p, struct parts z, int axis)
 {
     struct sizes *sizes = p->to->sizes;
     const dim size = axis_size(p, z, axis), two = size_literal(sizes, 2);
     const dim half = size_floordiv(sizes, size, two), whole = size_mul(sizes, half, two);
     const dim rest = size_sub(sizes, size, whole);
-    const struct parts product = parts_product(p, parts_slice(p, z, axis, size_literal(sizes, 0), half),
-                                               parts_slice(p, z, axis, half, half));
+    const struct parts product = parts_product(
+        p, parts_slice(p, z, axis, size_literal(sizes, 0), half),
+        parts_slice(p, z, axis, half, half));
     if (size_is_literal(sizes, rest) && size_value(sizes, rest) == 0)
         return product;
     return parts_concat(p, product, parts_slice(p, z, axis, whole, rest), axis);
@@ -139,8 +145,10 @@ static struct parts product_along(struct pairs *p, struct parts z, int axis)
         const struct parts one = {filled(p, z.re, axis, 1), filled(p, z.im, axis, 0)};
         z = parts_concat(p, z, one, axis);
     }
-    const value re = graph_select(p->to, z.re, axis, zero), im = graph_select(p->to, z.im, axis, zero);
-    return (struct parts){like ? ordered_like(p, like, re) : re, like ? ordered_like(p, like, im) : im};
+    const value re = graph_select(p->to, z.re, axis, zero),
+                im = graph_select(p->to, z.im, axis, zero);
+    return (struct parts){like ? ordered_like(p, like, re) : re,
+                          like ? ordered_like(p, like, im) : im};
 }
 
 value pair_prod(struct pairs *p, const struct node *node)
@@ -155,13 +163,16 @@ value pair_prod(struct pairs *p, const struct node *node)
     return pair_make(p, z);
 }
 
-/* Each element times the one `distance` before it; the first ones stay. Distances 1, 2, 4, ... give the running product. */
+/* Each element times the one `distance` before it; the first ones stay. Distances 1, 2, 4, ...
+ * give the running product. */
 static struct parts cumprod_step(struct pairs *p, struct parts z, int axis, int64_t distance)
 {
     struct sizes *sizes = p->to->sizes;
     const dim zero = size_literal(sizes, 0), size = axis_size(p, z, axis);
-    const dim first = size_min(sizes, size, size_literal(sizes, distance)), rest = size_sub(sizes, size, first);
-    const struct parts product = parts_product(p, parts_slice(p, z, axis, zero, rest), parts_slice(p, z, axis, first, rest));
+    const dim first = size_min(sizes, size, size_literal(sizes, distance)),
+              rest = size_sub(sizes, size, first);
+    const struct parts product = parts_product(p, parts_slice(p, z, axis, zero, rest),
+                                               parts_slice(p, z, axis, first, rest));
     return parts_concat(p, parts_slice(p, z, axis, zero, first), product, axis);
 }
 

@@ -1,6 +1,6 @@
 /* pair_quotient.c - division, absolute values and angles, safe where squares would overflow.
  *
- *     div(z, w)      the smaller part of w is divided by the larger one first, so that no square is formed
+ *     div(z, w)      the smaller part of w over the larger one first, so that no square is formed
  *     abs(z)         hypot(re, im)
  *     angle(z)       atan2(im, re)
  *     sign(z)        z / abs(z), 0 for 0
@@ -32,7 +32,8 @@ struct parts parts_reciprocal(struct pairs *p, struct parts z)
 
 value pair_div(struct pairs *p, const struct node *node)
 {
-    return pair_make(p, parts_quotient(p, pair_operand_parts(p, node, 0), pair_operand_parts(p, node, 1)));
+    return pair_make(
+        p, parts_quotient(p, pair_operand_parts(p, node, 0), pair_operand_parts(p, node, 1)));
 }
 
 value pair_reciprocal(struct pairs *p, const struct node *node)
@@ -55,7 +56,8 @@ value pair_angle(struct pairs *p, const struct node *node)
 value pair_sign(struct pairs *p, const struct node *node)
 {
     const struct parts z = pair_operand_parts(p, node, 0);
-    const value length = binary(p, OP_hypot, z.re, z.im), zero = is_zero(p, length), nothing = constant(p, length, 0);
+    const value length = binary(p, OP_hypot, z.re, z.im), zero = is_zero(p, length),
+                nothing = constant(p, length, 0);
     return pair_make(p, (struct parts){choose(p, zero, nothing, over(p, z.re, length)),
                                        choose(p, zero, nothing, over(p, z.im, length))});
 }

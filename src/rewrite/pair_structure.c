@@ -15,7 +15,8 @@ static value cast_or_copy(struct pairs *p, value real, enum dtype dtype)
 {
     if (graph_node(p->to, real)->dtype != dtype)
         return graph_cast(p->to, real, dtype);
-    return graph_add(p->to, OP_clone, dtype, &real, 1, &(struct attributes){.flag = FORMAT_PRESERVE}, NULL);
+    return graph_add(p->to, OP_clone, dtype, &real, 1,
+                     &(struct attributes){.flag = FORMAT_PRESERVE}, NULL);
 }
 
 static value cast_to_bool(struct pairs *p, struct parts z)
@@ -73,7 +74,8 @@ value pair_contiguous(struct pairs *p, const struct node *node)
 static value part_view(struct pairs *p, const struct node *node, int64_t part)
 {
     const value pair = pair_operand(p, node, 0);
-    return graph_select(p->to, pair, graph_node(p->to, pair)->rank - 1, size_literal(p->to->sizes, part));
+    return graph_select(p->to, pair, graph_node(p->to, pair)->rank - 1,
+                        size_literal(p->to->sizes, part));
 }
 
 value pair_real(struct pairs *p, const struct node *node)

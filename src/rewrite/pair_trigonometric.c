@@ -5,7 +5,8 @@
  *     acos, asin, acosh from sqrt(1 - z), sqrt(1 + z)     asinh z = -i asin(iz)
  *     atanh from log1p and atan2                          atan z  = -i atanh(iz)
  *
- * Products of two roots rather than roots of products, so that the branch cuts and the signs of zeros on them come out.
+ * Products of two roots rather than roots of products, so that the branch cuts and the signs of
+ * zeros on them come out.
  */
 #include "rewrite/pair.h"
 
@@ -24,7 +25,7 @@ static value straight(struct pairs *p, const struct node *node, parts_function *
     return pair_make(p, function(p, pair_operand_parts(p, node, 0)));
 }
 
-/* -- functions ------------------------------------------------------------------------------------------------- */
+/* -- functions --------------------------------------------------------------------------------- */
 
 /* cosh and sinh; beyond the largest number in two factors, of which `factor` comes last. */
 struct hyperbolic {
@@ -35,14 +36,16 @@ static struct hyperbolic hyperbolic_of(struct pairs *p, value a)
 {
     const struct power e = power_of_e(p, magnitude(p, a));
     const value half = scaled(p, e.power, 0.5);
-    return (struct hyperbolic){choose(p, e.large, half, unary(p, OP_cosh, a)),
-                               choose(p, e.large, binary(p, OP_copysign, half, a), unary(p, OP_sinh, a)), e.factor};
+    return (struct hyperbolic){
+        choose(p, e.large, half, unary(p, OP_cosh, a)),
+        choose(p, e.large, binary(p, OP_copysign, half, a), unary(p, OP_sinh, a)), e.factor};
 }
 
 static struct parts parts_sinh(struct pairs *p, struct parts z)
 {
     const struct hyperbolic h = hyperbolic_of(p, z.re);
-    const value edge = either(p, is_zero(p, z.re), is_infinite(p, z.re)), never = compared(p, OP_lt, h.cosh, 0);
+    const value edge = either(p, is_zero(p, z.re), is_infinite(p, z.re)),
+                never = compared(p, OP_lt, h.cosh, 0);
     const value re = parts_product_real(p, h.sinh, unary(p, OP_cos, z.im), edge);
     const value im = parts_product_imaginary(p, h.cosh, unary(p, OP_sin, z.im), never);
     return (struct parts){times(p, re, h.factor), times(p, im, h.factor)};
@@ -56,23 +59,27 @@ static struct parts parts_cosh(struct pairs *p, struct parts z)
     return (struct parts){times(p, re, h.factor), times(p, im, h.factor)};
 }
 
-/* t = tan b, s = sinh a, u = 1 + t^2:  (u sqrt(1 + s^2) s + i t) / (1 + u s^2). Where e^(2|a|) drowns everything else, the
- * limit: +-1 + i 4 sin b cos b e^(-2|a|). */
+/* t = tan b, s = sinh a, u = 1 + t^2:  (u sqrt(1 + s^2) s + i t) / (1 + u s^2). Where e^(2|a|)
+ * drowns everything else, the limit: +-1 + i 4 sin b cos b e^(-2|a|). */
 static struct parts parts_tanh(struct pairs *p, struct parts z)
 {
-    const value tangent = unary(p, OP_tan, z.im), s = unary(p, OP_sinh, z.re), one = constant(p, s, 1);
+    const value tangent = unary(p, OP_tan, z.im), s = unary(p, OP_sinh, z.re),
+                one = constant(p, s, 1);
     const value u = plus(p, one, times(p, tangent, tangent)), square = times(p, s, s);
     const value below = plus(p, one, times(p, u, square));
     const value above = times(p, times(p, u, unary(p, OP_sqrt, plus(p, one, square))), s);
 
-    const value size = magnitude(p, z.re), sides = times(p, unary(p, OP_sin, z.im), unary(p, OP_cos, z.im));
+    const value size = magnitude(p, z.re),
+                sides = times(p, unary(p, OP_sin, z.im), unary(p, OP_cos, z.im));
     const value known = either(p, is_infinite(p, size), binary(p, OP_eq, sides, sides));
     const value far = both(p, compared(p, OP_gt, size, by_width(p, size, 11, 22)), known);
     const value decay = unary(p, OP_exp, scaled(p, size, -2)), none = constant(p, size, 0);
-    const value limit = choose(p, is_zero(p, decay), binary(p, OP_copysign, none, sides), times(p, scaled(p, sides, 4), decay));
+    const value limit = choose(p, is_zero(p, decay), binary(p, OP_copysign, none, sides),
+                               times(p, scaled(p, sides, 4), decay));
     const value re = choose(p, far, binary(p, OP_copysign, one, z.re), over(p, above, below));
     const value im = choose(p, far, limit, over(p, tangent, below));
-    return (struct parts){choose(p, is_zero(p, z.re), z.re, re), choose(p, is_zero(p, z.im), z.im, im)};
+    return (struct parts){choose(p, is_zero(p, z.re), z.re, re),
+                          choose(p, is_zero(p, z.im), z.im, im)};
 }
 
 /* An infinite operand as a huge finite one of the same angle. */
@@ -95,7 +102,8 @@ static struct roots roots_around_one(struct pairs *p, struct parts z, bool from_
 {
     const value one = constant(p, z.re, 1);
     const struct parts up = {plus(p, z.re, one), z.im};
-    const struct parts down = {from_z ? minus(p, z.re, one) : minus(p, one, z.re), from_z ? z.im : negated(p, z.im)};
+    const struct parts down = {from_z ? minus(p, z.re, one) : minus(p, one, z.re),
+                               from_z ? z.im : negated(p, z.im)};
     return (struct roots){parts_sqrt(p, down), parts_sqrt(p, up)};
 }
 
@@ -111,12 +119,14 @@ static value asinh_of_sum(struct pairs *p, value a, value b, value c, value d)
 {
     const value whole = plus(p, times(p, a, b), times(p, c, d));
     const value half = plus(p, times(p, scaled(p, a, 0.5), b), times(p, scaled(p, c, 0.5), d));
-    const value large = compared(p, OP_gt, magnitude(p, half), by_width(p, half, 0x1p100, 0x1p1000));
+    const value large = compared(p, OP_gt, magnitude(p, half),
+                                 by_width(p, half, 0x1p100, 0x1p1000));
     const value added = binary(p, OP_copysign, constant(p, half, M_LN2), half);
     return choose(p, large, plus(p, unary(p, OP_asinh, half), added), unary(p, OP_asinh, whole));
 }
 
-/* asinh(Im(conj(sqrt(1 + z)) sqrt(1 - z))): the imaginary part of acos; that of asin with the other sign. */
+/* asinh(Im(conj(sqrt(1 + z)) sqrt(1 - z))): the imaginary part of acos; that of asin with the
+ * other sign. */
 static value part_beyond(struct pairs *p, struct roots r)
 {
     return asinh_of_sum(p, r.plus.re, r.minus.im, negated(p, r.plus.im), r.minus.re);
@@ -136,7 +146,8 @@ static struct parts parts_asin(struct pairs *p, struct parts z)
     const struct roots r = roots_around_one(p, w, false);
     const value across = minus(p, times(p, r.plus.re, r.minus.re), times(p, r.plus.im, r.minus.im));
     const value angle = binary(p, OP_atan2, w.re, across);
-    return (struct parts){choose(p, is_zero(p, z.re), z.re, angle), infinite_like(p, z, negated(p, part_beyond(p, r)))};
+    return (struct parts){choose(p, is_zero(p, z.re), z.re, angle),
+                          infinite_like(p, z, negated(p, part_beyond(p, r)))};
 }
 
 static struct parts parts_acosh(struct pairs *p, struct parts z)
@@ -148,32 +159,38 @@ static struct parts parts_acosh(struct pairs *p, struct parts z)
     return (struct parts){infinite_like(p, z, along), choose(p, is_zero(p, z.re), quarter, angle)};
 }
 
-/* log1p(4|a| / ((1 - |a|)^2 + b^2)) / 4; near 1 the squares may vanish: log(|1 + z| / |1 - z|) / 2. */
+/* log1p(4|a| / ((1 - |a|)^2 + b^2)) / 4; near 1 the squares may vanish: log(|1 + z| / |1 - z|) /
+ * 2. */
 static value atanh_part(struct pairs *p, struct parts z, value size, value gap, value square)
 {
     const value ratio = over(p, scaled(p, size, 4), plus(p, times(p, gap, gap), square));
-    const value outer = unary(p, OP_log, binary(p, OP_hypot, plus(p, size, constant(p, size, 1)), z.im));
+    const value outer = unary(p, OP_log,
+                              binary(p, OP_hypot, plus(p, size, constant(p, size, 1)), z.im));
     const value inner = unary(p, OP_log, binary(p, OP_hypot, gap, z.im));
     return choose(p, compared(p, OP_gt, ratio, 1), scaled(p, minus(p, outer, inner), 0.5),
                   scaled(p, unary(p, OP_log1p, ratio), 0.25));
 }
 
-/* im atan2(2b, (1 - a)(1 + a) - b^2) / 2. Far away 1 / z and +-pi/2, so that no square overflows. */
+/* im atan2(2b, (1 - a)(1 + a) - b^2) / 2. Far away 1 / z and +-pi/2, so that no square
+ * overflows. */
 static struct parts parts_atanh(struct pairs *p, struct parts z)
 {
     const value one = constant(p, z.re, 1), size = magnitude(p, z.re), gap = minus(p, one, size);
     const value square = times(p, z.im, z.im), length = binary(p, OP_hypot, z.re, z.im);
     const value far = compared(p, OP_gt, length, by_width(p, length, 0x1p30, 0x1p60));
     const value near_re = atanh_part(p, z, size, gap, square);
-    const value far_re = choose(p, is_infinite(p, length), constant(p, length, 0), over(p, over(p, size, length), length));
-    const value angle = binary(p, OP_atan2, scaled(p, z.im, 2), minus(p, times(p, gap, plus(p, one, size)), square));
+    const value far_re = choose(p, is_infinite(p, length), constant(p, length, 0),
+                                over(p, over(p, size, length), length));
+    const value angle = binary(p, OP_atan2, scaled(p, z.im, 2),
+                               minus(p, times(p, gap, plus(p, one, size)), square));
     const value quarter = binary(p, OP_copysign, constant(p, length, M_PI_2), z.im);
     const value far_im = choose(p, unary(p, OP_is_nan, z.im), z.im, quarter);
     const value re = binary(p, OP_copysign, choose(p, far, far_re, near_re), z.re);
-    return (struct parts){choose(p, is_zero(p, z.re), z.re, re), choose(p, far, far_im, scaled(p, angle, 0.5))};
+    return (struct parts){choose(p, is_zero(p, z.re), z.re, re),
+                          choose(p, far, far_im, scaled(p, angle, 0.5))};
 }
 
-/* -- rows ------------------------------------------------------------------------------------------------------ */
+/* -- rows -------------------------------------------------------------------------------------- */
 
 value pair_sin(struct pairs *p, const struct node *node)
 {

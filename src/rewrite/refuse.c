@@ -1,10 +1,12 @@
-/* refuse.c - what a rule set does not rewrite: a graph comes in, a list of refusals in program order goes out.
+/* refuse.c - what a rule set does not rewrite: a graph comes in, a list of refusals in program
+ * order goes out.
  *
  *     %3 = add(%1, %2) : c64[3, 4]    aten.add.Tensor, "net.py:7, code: a + b"
  *
- * gives, under the rule set executorch, {node "add", target "aten.add.Tensor", reason "add of complex tensors ...", line
- * "net.py:7, code: a + b"}. An operator of the file that became several nodes is listed once. Inputs come first, outputs
- * last; what a table column says (ops.def: complex, rules) is read from it, the rest stands in the two tables of limits.
+ * gives, under the rule set executorch, {node "add", target "aten.add.Tensor", reason "the rule
+ * set executorch ...", line "net.py:7, code: a + b"}. An operator of the file that became
+ * several nodes is listed once. Inputs come first, outputs last; what a table column says
+ * (ops.def: complex, rules) is read from it, the rest stands in the two tables of limits.
  */
 #include "rewrite/rewrite.h"
 
@@ -43,7 +45,8 @@ static bool is_listed(const struct scan *scan, const struct origin *origin)
 }
 
 /* Adds a refusal; the reason is formatted into the arena. */
-__attribute__((format(printf, 3, 4))) static void refuse(struct scan *scan, struct refusal refusal, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void refuse(struct scan *scan, struct refusal refusal,
+                                                         const char *format, ...)
 {
     char reason[512];
     va_list arguments;
@@ -58,11 +61,13 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct scan *scan, stru
 static struct refusal refusal_of(const struct node *node)
 {
     const struct origin *origin = node->origin;
-    return (struct refusal){.origin = origin, .target = origin ? origin->target : op_info[node->op].name,
-                            .node = origin ? origin->node : node->name, .line = origin ? origin->line : NULL};
+    return (struct refusal){.origin = origin,
+                            .target = origin ? origin->target : op_info[node->op].name,
+                            .node = origin ? origin->node : node->name,
+                            .line = origin ? origin->line : NULL};
 }
 
-/* -- limits ---------------------------------------------------------------------------------------------------- */
+/* -- limits ------------------------------------------------------------------------------------ */
 
 typedef const char *limit_function(const struct graph *graph, const struct node *node);
 
@@ -70,16 +75,17 @@ static const char *limit_scatter(const struct graph *graph, const struct node *n
 {
     (void)graph;
     return node->attributes.flag == SCATTER_MULTIPLY
-               ? "products of complex numbers cannot be scattered; gather, multiply and write with index_put instead"
+               ? "products of complex numbers cannot be scattered; gather, multiply and write with "
+                 "index_put instead"
                : NULL;
 }
 
 static const char *limit_axis(const struct graph *graph, dim size)
 {
     const int64_t high = graph->sizes->nodes.at[size].high;
-    return high > SCAN_SIZE_MAX
-               ? "a product of complex numbers needs an axis with a maximum of 1048576 or less; give that dim a max at export"
-               : NULL;
+    return high > SCAN_SIZE_MAX ? "a product of complex numbers needs an axis with a maximum of "
+                                  "1048576 or less; give that dim a max at export"
+                                : NULL;
 }
 
 static const char *limit_cumprod(const struct graph *graph, const struct node *node)
@@ -90,7 +96,8 @@ static const char *limit_cumprod(const struct graph *graph, const struct node *n
 static const char *limit_prod(const struct graph *graph, const struct node *node)
 {
     for (int i = 0; i < node->attributes.axis_count; i++) {
-        const char *reason = limit_axis(graph, graph_node(graph, node->arguments[0])->shape[node->attributes.axes[i]]);
+        const char *reason = limit_axis(
+            graph, graph_node(graph, node->arguments[0])->shape[node->attributes.axes[i]]);
         if (reason)
             return reason;
     }
@@ -103,9 +110,10 @@ static limit_function *const limits[OP_COUNT] = {
 static const char *limit_cast(const struct graph *graph, const struct node *node)
 {
     (void)graph;
-    return dtype_is_complex(node->dtype) ? NULL
-                                         : "a cast of a complex tensor to a real dtype drops the imaginary part; take .real "
-                                           "instead, or use the rule set all";
+    return dtype_is_complex(node->dtype)
+               ? NULL
+               : "a cast of a complex tensor to a real dtype drops the imaginary part; take .real "
+                 "instead, or use the rule set all";
 }
 
 static const char *limit_format(const struct graph *graph, const struct node *node)
@@ -113,14 +121,15 @@ static const char *limit_format(const struct graph *graph, const struct node *no
     (void)graph;
     return node->attributes.flag < FORMAT_CHANNELS_LAST
                ? NULL
-               : "a channels-last copy of a complex tensor has no equal for pairs; copy it contiguous, or use the rule set all";
+               : "a channels-last copy of a complex tensor has no equal for pairs; copy it "
+                 "contiguous, or use the rule set all";
 }
 
 /* What the rule set executorch refuses although the row's rules column has it. */
 static limit_function *const limits_executorch[OP_COUNT] = {
     [OP_cast] = limit_cast, [OP_clone] = limit_format, [OP_contiguous] = limit_format};
 
-/* -- the scan -------------------------------------------------------------------------------------------------- */
+/* -- the scan ---------------------------------------------------------------------------------- */
 
 static bool touches(const struct graph *graph, const struct node *node, bool is_kind(enum dtype))
 {
@@ -140,16 +149,21 @@ static const struct graph_buffer *buffer_of(const struct graph *graph, const str
 {
     for (size_t i = 0; node->origin && i < graph->buffers.count; i++) {
         const struct graph_buffer *buffer = &graph->buffers.at[i];
-        if (buffer->written && is_same_origin(buffer->writer, node->origin) && dtype_is_complex(buffer->initial->dtype))
+        if (buffer->written && is_same_origin(buffer->writer, node->origin) &&
+            dtype_is_complex(buffer->initial->dtype))
             return buffer;
     }
     return NULL;
 }
 
-static void refuse_buffer(struct scan *scan, struct refusal refusal, const struct graph_buffer *buffer)
+static void refuse_buffer(struct scan *scan, struct refusal refusal,
+                          const struct graph_buffer *buffer)
 {
-    refuse(scan, refusal, "it changes the complex buffer \"%s\", which the rule set executorch leaves as it is; return the new "
-           "value instead, or use the rule set all", buffer->name);
+    refuse(scan, refusal,
+           "it changes the complex buffer \"%s\", which the rule set executorch leaves as it is; "
+           "return the new "
+           "value instead, or use the rule set all",
+           buffer->name);
 }
 
 static bool refuse_branch(struct scan *scan, const struct node *node)
@@ -158,12 +172,15 @@ static bool refuse_branch(struct scan *scan, const struct node *node)
     if (!scan->executorch || !branch)
         return false;
     for (size_t i = scan->first; i < scan->list->count; i++)
-        if (strcmp(scan->list->at[i].target, "cond") == 0 && strcmp(scan->list->at[i].node, branch) == 0)
+        if (strcmp(scan->list->at[i].target, "cond") == 0 &&
+            strcmp(scan->list->at[i].node, branch) == 0)
             return true;
     struct refusal refusal = refusal_of(node);
     refusal.target = "cond";
     refusal.node = branch;
-    refuse(scan, refusal, "a branch of the cond computes with complex tensors, which the rule set executorch leaves as they "
+    refuse(scan, refusal,
+           "a branch of the cond computes with complex tensors, which the rule set executorch "
+           "leaves as they "
            "are; compute with reals in it, or use the rule set all");
     return true;
 }
@@ -176,14 +193,18 @@ static void refuse_complex(struct scan *scan, const struct node *node)
     if (!reason && scan->executorch && stricter)
         reason = stricter(scan->graph, node);
     if (info->kind != KIND_LEAF && info->complex == COMPLEX_NEVER)
-        refuse(scan, refusal_of(node), "%s is not defined on complex numbers; take abs(), real or imag first", info->name);
+        refuse(scan, refusal_of(node),
+               "%s is not defined on complex numbers; take abs(), real or imag first", info->name);
     else if (scan->executorch && info->rules == RULES_ALL)
-        refuse(scan, refusal_of(node), "the rule set executorch has no rule for %s on complex tensors; use the rule set all",
-               info->name);
+        refuse(
+            scan, refusal_of(node),
+            "the rule set executorch has no rule for %s on complex tensors; use the rule set all",
+            info->name);
     else if (reason)
         refuse(scan, refusal_of(node), "%s", reason);
     else if (dtype_is_complex(node->dtype) && node->rank == RANK_MAX)
-        refuse(scan, refusal_of(node), "a complex tensor of %d dims; a pair needs one more, and %d is the most", node->rank,
+        refuse(scan, refusal_of(node),
+               "a complex tensor of %d dims; a pair needs one more, and %d is the most", node->rank,
                RANK_MAX);
 }
 
@@ -199,7 +220,8 @@ static void refuse_node(struct scan *scan, const struct node *node)
         return;
     }
     if (touches(scan->graph, node, is_named)) {
-        refuse(scan, refusal, "a tensor of dtype %s; cast to a dtype that is supported", dtype_text(node->dtype));
+        refuse(scan, refusal, "a tensor of dtype %s; cast to a dtype that is supported",
+               dtype_text(node->dtype));
         return;
     }
     if (!touches(scan->graph, node, is_complex))
@@ -220,10 +242,14 @@ static void refuse_inputs(struct scan *scan)
         if (!input->node || !dtype_is_complex(node->dtype))
             continue;
         if (scan->executorch)
-            refuse(scan, refusal, "the input \"%s\" is complex; the rule set executorch takes real inputs: pass its real view "
-                   "and use view_as_complex in the program, or use the rule set all", input->name);
+            refuse(scan, refusal,
+                   "the input \"%s\" is complex; the rule set executorch takes real inputs: pass "
+                   "its real view "
+                   "and use view_as_complex in the program, or use the rule set all",
+                   input->name);
         else if (node->rank == RANK_MAX)
-            refuse(scan, refusal, "the input \"%s\" has %d dims; a complex one may have %d", input->name, RANK_MAX, RANK_MAX - 1);
+            refuse(scan, refusal, "the input \"%s\" has %d dims; a complex one may have %d",
+                   input->name, RANK_MAX, RANK_MAX - 1);
     }
 }
 
@@ -233,8 +259,10 @@ static void refuse_outputs(struct scan *scan)
         const struct graph_output *output = &scan->graph->outputs.at[i];
         if (output->node && dtype_is_complex(graph_node(scan->graph, output->node)->dtype))
             refuse(scan, (struct refusal){.target = "output", .node = output->name},
-                   "the output \"%s\" is complex; the rule set executorch returns real tensors: return view_as_real of it, or "
-                   "use the rule set all", output->name);
+                   "the output \"%s\" is complex; the rule set executorch returns real tensors: "
+                   "return view_as_real of it, or "
+                   "use the rule set all",
+                   output->name);
     }
 }
 
@@ -244,17 +272,24 @@ static void refuse_buffers(struct scan *scan)
     for (size_t i = 0; scan->executorch && i < scan->graph->buffers.count; i++) {
         const struct graph_buffer *buffer = &scan->graph->buffers.at[i];
         const struct origin *writer = buffer->writer;
-        if (!buffer->written || !dtype_is_complex(buffer->initial->dtype) || is_listed(scan, writer))
+        if (!buffer->written || !dtype_is_complex(buffer->initial->dtype) ||
+            is_listed(scan, writer))
             continue;
-        refuse_buffer(scan, (struct refusal){.origin = writer, .target = writer ? writer->target : "output",
-                                             .node = writer ? writer->node : buffer->name,
-                                             .line = writer ? writer->line : NULL}, buffer);
+        refuse_buffer(scan,
+                      (struct refusal){.origin = writer,
+                                       .target = writer ? writer->target : "output",
+                                       .node = writer ? writer->node : buffer->name,
+                                       .line = writer ? writer->line : NULL},
+                      buffer);
     }
 }
 
-phasor_status refuse_graph(const struct graph *graph, phasor_rules rules, struct refusal_list *refusals)
+phasor_status refuse_graph(const struct graph *graph, phasor_rules rules,
+                           struct refusal_list *refusals)
 {
-    struct scan scan = {.graph = graph, .executorch = rules == PHASOR_RULES_EXECUTORCH, .list = refusals,
+    struct scan scan = {.graph = graph,
+                        .executorch = rules == PHASOR_RULES_EXECUTORCH,
+                        .list = refusals,
                         .first = refusals->count};
     refuse_inputs(&scan);
     for (size_t v = 1; v < graph->nodes.count; v++)

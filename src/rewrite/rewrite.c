@@ -1,6 +1,6 @@
 /* rewrite.c - the passes in order, and what they share; see rewrite.h.
  *
- *     complex, symbolic graph -> complex -> fold -> simplify -> real, symbolic graph
+ *     complex, symbolic graph -> complex -> fold -> dot -> simplify -> real, symbolic graph
  */
 #include "rewrite/rewrite.h"
 
@@ -12,21 +12,37 @@ static phasor_status rewrite_between(const struct graph *to, struct graph *betwe
     return graph_init(between, to->arena, to->sizes, to->name);
 }
 
-phasor_status rewrite_program(const struct graph *from, struct graph *to, const struct rewrite_options *options,
-                              struct refusal_list *refusals, bool *rewritten)
+/* What follows once there are no complex numbers left. */
+static phasor_status rewrite_real(const struct graph *real, struct graph *to)
 {
-    struct graph real = {0}, folded = {0};
-    phasor_status status = rewrite_between(to, &real);
+    struct graph folded = {0}, lowered = {0};
+    phasor_status status = rewrite_between(to, &folded);
     if (status == PHASOR_OK)
-        status = rewrite_between(to, &folded);
+        status = rewrite_between(to, &lowered);
+    if (status == PHASOR_OK)
+        status = rewrite_fold(real, &folded);
+    if (status == PHASOR_OK)
+        status = rewrite_dot(&folded, &lowered);
+    if (status == PHASOR_OK)
+        status = rewrite_simplify(&lowered, to);
+    graph_free(&folded);
+    graph_free(&lowered);
+    return status;
+}
+
+phasor_status rewrite_program(const struct graph *from, struct graph *to,
+                              const struct rewrite_options *options, struct refusal_list *refusals,
+                              bool *rewritten)
+{
+    struct graph real = {0};
+    *rewritten = false;
+    phasor_status status = rewrite_between(to, &real);
     if (status == PHASOR_OK)
         status = rewrite_complex(from, &real, options, refusals, rewritten);
     if (status == PHASOR_OK && *rewritten)
-        status = rewrite_fold(&real, &folded);
-    if (status == PHASOR_OK && *rewritten)
-        status = rewrite_simplify(&folded, to);
+        status = rewrite_real(&real, to);
+    *rewritten = *rewritten && status == PHASOR_OK;
     graph_free(&real);
-    graph_free(&folded);
     return status;
 }
 
@@ -75,7 +91,8 @@ void rewrite_mark_pinned(const struct graph *graph, bool *pinned)
         pinned[graph->buffers.at[i].written] = true;
     for (size_t v = graph->nodes.count; v-- > 1;) {
         const struct node *node = &graph->nodes.at[v];
-        if (pinned[v] && op_info[node->op].kind == KIND_VIEW && op_info[node->op].memory != MEMORY_COPY)
+        if (pinned[v] && op_info[node->op].kind == KIND_VIEW &&
+            op_info[node->op].memory != MEMORY_COPY)
             pinned[node->arguments[0]] = true;
     }
 }

@@ -1,13 +1,14 @@
 /* simplify.c - fewer nodes that mean the same; what nobody reads goes.
  *
  *     permute(permute(x, [1, 0]), [1, 0])     x
- *     reshape(reshape(x, [n, 1]), [n, 1, 1])  reshape(x, [n, 1, 1])     where only dims of 1 come and go
+ *     reshape(reshape(x, [n, 1]), [n, 1, 1])  reshape(x, [n, 1, 1])     only dims of 1 come and go
  *     slice(x, axis, 0, all of it, 1)         x
  *     select(pair(re, im), the last axis, 1)  im
  *     cast(x : f32, f32)                      x
  *
- * Values whose memory the caller sees stay as they are, and no two values become one: in the program they are two tensors
- * (a product with 1 is new memory). A rule must not change which strides a result has.
+ * Values whose memory the caller sees stay as they are, and no two values become one: in the
+ * program they are two tensors (a product with 1 is new memory). A rule must not change which
+ * strides a result has.
  */
 #include "rewrite/rewrite.h"
 
@@ -20,8 +21,10 @@ struct simplification {
     bool *live, *pinned;
 };
 
-/* Gives the value that stands for the node, or 0: the rule does not apply. Operands are translated already. */
-typedef value rule_function(struct simplification *s, const struct node *node, const value *operands);
+/* Gives the value that stands for the node, or 0: the rule does not apply. Operands are
+ * translated already. */
+typedef value rule_function(struct simplification *s, const struct node *node,
+                            const value *operands);
 
 static bool is_literal(const struct graph *graph, dim size, int64_t number)
 {
@@ -43,7 +46,8 @@ static value rule_slice(struct simplification *s, const struct node *node, const
 
 static bool has_shape_of(const struct node *node, const struct node *other)
 {
-    return node->rank == other->rank && memcmp(node->shape, other->shape, (size_t)node->rank * sizeof *node->shape) == 0;
+    return node->rank == other->rank &&
+           memcmp(node->shape, other->shape, (size_t)node->rank * sizeof *node->shape) == 0;
 }
 
 static value rule_expand(struct simplification *s, const struct node *node, const value *operands)
@@ -51,7 +55,9 @@ static value rule_expand(struct simplification *s, const struct node *node, cons
     const struct node *operand = graph_node(s->to, operands[0]);
     if (has_shape_of(node, operand))
         return operands[0];
-    return operand->op == OP_expand ? graph_expand(s->to, operand->arguments[0], node->shape, node->rank) : 0;
+    return operand->op == OP_expand
+               ? graph_expand(s->to, operand->arguments[0], node->shape, node->rank)
+               : 0;
 }
 
 static bool is_identity(const int *axes, int count)
@@ -72,11 +78,13 @@ static value rule_permute(struct simplification *s, const struct node *node, con
     int axes[RANK_MAX];
     for (int d = 0; d < node->rank; d++)
         axes[d] = operand->attributes.axes[node->attributes.axes[d]];
-    return is_identity(axes, node->rank) ? operand->arguments[0] : graph_permute(s->to, operand->arguments[0], axes);
+    return is_identity(axes, node->rank) ? operand->arguments[0]
+                                         : graph_permute(s->to, operand->arguments[0], axes);
 }
 
 /* Dims of 1 come and go, the others stay: such a reshape is a view of any strides. */
-static bool changes_ones_alone(const struct graph *graph, const struct node *a, const struct node *b)
+static bool changes_ones_alone(const struct graph *graph, const struct node *a,
+                               const struct node *b)
 {
     int i = 0, k = 0;
     while (i < a->rank || k < b->rank) {
@@ -144,7 +152,10 @@ static void mark_live(const struct graph *graph, bool *live)
 static phasor_status simplify_once(const struct graph *from, struct graph *to)
 {
     const size_t count = from->nodes.count;
-    struct simplification s = {.from = from, .to = to, .map = memory_new(count * sizeof(value)), .live = memory_new(count),
+    struct simplification s = {.from = from,
+                               .to = to,
+                               .map = memory_new(count * sizeof(value)),
+                               .live = memory_new(count),
                                .pinned = memory_new(count)};
     phasor_status status = s.map && s.live && s.pinned ? rewrite_begin(from, to) : fail_memory();
     if (status == PHASOR_OK) {

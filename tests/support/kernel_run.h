@@ -18,7 +18,7 @@ struct case_run {
     struct arena arena;
     struct graph real;
     struct refusal_list refusals;
-    bool rewritten;
+    bool rewritten, planned;
     struct tensors_file *inputs, *outputs;
     struct call_shape call;
     struct plan plan;

@@ -2,11 +2,12 @@
  *
  *     struct rewritten r;
  *     rewritten_open(&r, text, PHASOR_RULES_ALL, true);
- *     rewritten_compare(&r, seed, (struct tolerance){0, 0});      before == after, element for element
+ *     rewritten_compare(&r, seed, (struct tolerance){0, 0});    before == after, by element
  *     rewritten_close(&r);
  */
 #pragma once
 #include "eval/eval.h"
+#include "graph/element.h"
 #include "rewrite/rewrite.h"
 
 #include <criterion/criterion.h>
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_MAX = 8 };
+enum { SLOTS_MAX = 16 };
 
 struct rewritten {
     struct arena arena;
@@ -46,7 +47,8 @@ static double values_next(struct values *values)
     return (double)bits / (double)(1u << 31) * 4 - 2;
 }
 
-static inline void rewritten_open(struct rewritten *r, const char *text, phasor_rules rules, bool fma)
+static inline void rewritten_open(struct rewritten *r, const char *text, phasor_rules rules,
+                                  bool fma)
 {
     *r = (struct rewritten){.options = {rules, fma}};
     cr_assert_eq(sizes_init(&r->sizes, &r->arena), PHASOR_OK);
@@ -55,7 +57,8 @@ static inline void rewritten_open(struct rewritten *r, const char *text, phasor_
     const phasor_status status = graph_parse(&r->loaded, text, "test.phasor", NULL, NULL);
     cr_assert_eq(status, PHASOR_OK, "%s\n%s", message_get(), text);
     r->real.name = r->loaded.name;
-    const phasor_status rewritten = rewrite_program(&r->loaded, &r->real, &r->options, &r->refusals, &r->done);
+    const phasor_status rewritten = rewrite_program(&r->loaded, &r->real, &r->options, &r->refusals,
+                                                    &r->done);
     cr_assert_eq(rewritten, PHASOR_OK, "%s\n%s", message_get(), text);
     if (r->done)
         cr_assert_eq(graph_verify(&r->real), PHASOR_OK, "%s\n%s", message_get(), text);
@@ -78,21 +81,20 @@ static int64_t shape_count(const struct graph *graph, value v)
     return count;
 }
 
-/* Random elements of a dtype, real parts before imaginary ones. Integers are 0 to 2, or 0 to 1 where they are bool. */
+/* Random elements of a dtype, real parts before imaginary ones. Integers are 0 to 2, or 0 to 1
+ * where they are bool. */
 static void fill(enum dtype dtype, int64_t count, struct values *values, void *bytes)
 {
     const enum dtype real = dtype_info[dtype].real;
     const int64_t parts = dtype_is_complex(dtype) ? 2 * count : count;
     for (int64_t i = 0; i < parts; i++) {
         const double number = values_next(values);
-        if (real == DT_f32)
-            ((float *)bytes)[i] = (float)number;
-        else if (real == DT_f64)
-            ((double *)bytes)[i] = number;
-        else if (real == DT_i64)
-            ((int64_t *)bytes)[i] = (int64_t)fabs(number) % 3;
-        else
-            ((unsigned char *)bytes)[i] = real == DT_bool && number > 0;
+        struct number n = {.re = (float)number};
+        if (real == DT_f64)
+            n.re = number;
+        else if (dtype_is_integer(real))
+            n.i = real == DT_bool ? number > 0 : (int64_t)fabs(number) % 3;
+        element_store(real, n, (char *)bytes + i * dtype_size(real));
     }
 }
 
@@ -106,10 +108,11 @@ static void memory_fill(struct memory *memory, const struct graph *graph, struct
     cr_assert_leq(graph->inputs.count, SLOTS_MAX);
     cr_assert_leq(graph->buffers.count, SLOTS_MAX);
     for (size_t i = 0; i < graph->inputs.count; i++) {
-        const value v = graph->inputs.at[i].node;
+        const value v = graph->inputs.at[i].node; /* 0: no tensor */
         const enum dtype dtype = graph_node(graph, v)->dtype;
         memory->inputs[i] = calloc((size_t)shape_count(graph, v) + 1, (size_t)dtype_size(dtype));
-        fill(dtype, shape_count(graph, v), values, memory->inputs[i]);
+        if (v)
+            fill(dtype, shape_count(graph, v), values, memory->inputs[i]);
     }
     for (size_t i = 0; i < graph->buffers.count; i++) {
         const value v = graph->buffers.at[i].node;
@@ -127,26 +130,29 @@ static void memory_clear(struct memory *memory)
     }
 }
 
-static void run(const struct graph *graph, bool fma, const struct memory *memory, struct eval_results *results)
+static void run(const struct graph *graph, bool fma, const struct memory *memory,
+                struct eval_results *results)
 {
     struct eval_view inputs[SLOTS_MAX] = {{0}}, states[SLOTS_MAX] = {{0}};
     for (size_t i = 0; i < graph->inputs.count; i++)
-        inputs[i] = (struct eval_view){graph_node(graph, graph->inputs.at[i].node)->dtype, memory->inputs[i], NULL};
+        inputs[i] = (struct eval_view){graph_node(graph, graph->inputs.at[i].node)->dtype,
+                                       memory->inputs[i], NULL};
     for (size_t i = 0; i < graph->buffers.count; i++)
-        states[i] = (struct eval_view){graph_node(graph, graph->buffers.at[i].node)->dtype, memory->states[i], NULL};
-    const struct eval_inputs slots = {inputs, (int)graph->inputs.count, states, (int)graph->buffers.count};
+        states[i] = (struct eval_view){graph_node(graph, graph->buffers.at[i].node)->dtype,
+                                       memory->states[i], NULL};
+    const struct eval_inputs slots = {inputs, (int)graph->inputs.count, states,
+                                      (int)graph->buffers.count};
     bool out_of_range;
-    const phasor_status status = eval_graph(graph, &(struct eval_options){.fma = fma}, &slots, results, &out_of_range);
+    const phasor_status status = eval_graph(graph, &(struct eval_options){.fma = fma}, &slots,
+                                            results, &out_of_range);
     cr_assert_eq(status, PHASOR_OK, "%s", message_get());
 }
 
 static double element(const struct eval_tensor *tensor, int64_t i)
 {
     const enum dtype real = dtype_info[tensor->dtype].real;
-    return real == DT_f32   ? ((const float *)tensor->bytes)[i]
-           : real == DT_f64 ? ((const double *)tensor->bytes)[i]
-           : real == DT_i64 ? (double)((const int64_t *)tensor->bytes)[i]
-                            : ((const unsigned char *)tensor->bytes)[i];
+    const struct number n = element_load(real, (const char *)tensor->bytes + i * dtype_size(real));
+    return dtype_is_integer(real) ? (double)n.i : n.re;
 }
 
 static bool is_near(double a, double b, struct tolerance tolerance)
@@ -156,41 +162,63 @@ static bool is_near(double a, double b, struct tolerance tolerance)
     return a == b || fabs(a - b) <= tolerance.absolute + tolerance.relative * fabs(b);
 }
 
-static inline void compare_values(const struct rewritten *r, const struct eval_results *before, value v,
-                                  const struct eval_results *after, value w, struct tolerance tolerance)
+/* A program before and after, with the results of one run. */
+struct comparison {
+    const struct graph *loaded, *real;
+    struct eval_results before, after;
+    struct tolerance tolerance;
+};
+
+static void compare_values(const struct comparison *c, value v, value w)
 {
-    const struct eval_tensor *a = eval_result(before, v), *b = eval_result(after, w);
+    if (v == 0)
+        return;
+    const struct eval_tensor *a = eval_result(&c->before, v), *b = eval_result(&c->after, w);
     cr_assert(a && b);
     cr_assert_eq(dtype_info[a->dtype].real, b->dtype);
     const int64_t count = eval_tensor_count(a) * (dtype_is_complex(a->dtype) ? 2 : 1);
     cr_assert_eq(count, eval_tensor_count(b));
     for (int64_t i = 0; i < count; i++)
-        cr_assert(is_near(element(b, i), element(a, i), tolerance), "%s: %s: element %ld: before %.9g, after %.9g",
-                  r->loaded.name, graph_node(&r->loaded, v)->name, (long)i, element(a, i), element(b, i));
+        if (!is_near(element(b, i), element(a, i), c->tolerance))
+            cr_assert_fail("%s: %s: element %ld: before %.9g, after %.9g", c->loaded->name,
+                           graph_node(c->loaded, v)->name, (long)i, element(a, i), element(b, i));
 }
 
 /* Outputs and what is left in buffers and inputs. */
-static inline void rewritten_compare_values(const struct rewritten *r, struct values values, struct tolerance tolerance)
+static void compare_slots(const struct comparison *c)
 {
-    cr_assert(r->done, "%s", r->refusals.count ? r->refusals.at[0].reason : "");
+    const struct graph *loaded = c->loaded, *real = c->real;
+    for (size_t i = 0; i < loaded->outputs.count; i++)
+        compare_values(c, loaded->outputs.at[i].node, real->outputs.at[i].node);
+    for (size_t i = 0; i < loaded->buffers.count; i++)
+        compare_values(c, loaded->buffers.at[i].written, real->buffers.at[i].written);
+    for (size_t i = 0; i < loaded->inputs.count; i++)
+        compare_values(c, loaded->inputs.at[i].written, real->inputs.at[i].written);
+}
+
+static inline void compare_graphs(const struct graph *loaded, const struct graph *real, bool fma,
+                                  struct values values, struct tolerance tolerance)
+{
+    struct comparison c = {.loaded = loaded, .real = real, .tolerance = tolerance};
     struct memory memory = {{0}, {0}};
-    struct eval_results before, after;
-    memory_fill(&memory, &r->loaded, &values);
-    run(&r->loaded, r->options.fma, &memory, &before);
-    run(&r->real, r->options.fma, &memory, &after);
-    for (size_t i = 0; i < r->loaded.outputs.count; i++)
-        compare_values(r, &before, r->loaded.outputs.at[i].node, &after, r->real.outputs.at[i].node, tolerance);
-    for (size_t i = 0; i < r->loaded.buffers.count; i++)
-        compare_values(r, &before, r->loaded.buffers.at[i].written, &after, r->real.buffers.at[i].written, tolerance);
-    for (size_t i = 0; i < r->loaded.inputs.count; i++)
-        if (r->loaded.inputs.at[i].written)
-            compare_values(r, &before, r->loaded.inputs.at[i].written, &after, r->real.inputs.at[i].written, tolerance);
-    eval_free(&before);
-    eval_free(&after);
+    memory_fill(&memory, loaded, &values);
+    run(loaded, fma, &memory, &c.before);
+    run(real, fma, &memory, &c.after);
+    compare_slots(&c);
+    eval_free(&c.before);
+    eval_free(&c.after);
     memory_clear(&memory);
 }
 
-static inline void rewritten_compare(const struct rewritten *r, uint64_t seed, struct tolerance tolerance)
+static inline void rewritten_compare_values(const struct rewritten *r, struct values values,
+                                            struct tolerance tolerance)
+{
+    cr_assert(r->done, "%s", r->refusals.count ? r->refusals.at[0].reason : "");
+    compare_graphs(&r->loaded, &r->real, r->options.fma, values, tolerance);
+}
+
+static inline void rewritten_compare(const struct rewritten *r, uint64_t seed,
+                                     struct tolerance tolerance)
 {
     rewritten_compare_values(r, (struct values){.state = seed}, tolerance);
 }

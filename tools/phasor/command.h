@@ -16,7 +16,8 @@ struct words {
     int count;
 };
 
-/* What the command line says; NULL, 0 and false for what it leaves open, except where the comment names another value. */
+/* What the command line says; NULL, 0 and false for what it leaves open, except where the comment
+ * names another value. */
 struct settings {
     /* of every command */
     const char *cache, *rules, *model, *log;

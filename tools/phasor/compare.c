@@ -56,7 +56,8 @@ static bool real_is_close(double result, double expected, const struct tolerance
 
 /* -- tensors ----------------------------------------------------------------------------------- */
 
-static int reason_set(struct comparison *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int reason_set(struct comparison *out, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 static int reason_set(struct comparison *out, const char *format, ...)
 {
     va_list arguments;
@@ -71,7 +72,8 @@ static void shape_print(char *text, size_t room, const DLTensor *tensor)
 {
     size_t used = (size_t)snprintf(text, room, "%s[", dtype_name(tensor->dtype));
     for (int i = 0; i < tensor->ndim && used < room; i++)
-        used += (size_t)snprintf(text + used, room - used, "%s%" PRId64, i ? ", " : "", tensor->shape[i]);
+        used += (size_t)snprintf(text + used, room - used, "%s%" PRId64, i ? ", " : "",
+                                 tensor->shape[i]);
     if (used < room)
         snprintf(text + used, room - used, "]");
 }
@@ -92,7 +94,8 @@ static void place_print(char *text, size_t room, const DLTensor *tensor, int64_t
     size_t used = (size_t)snprintf(text, room, "[");
     for (int i = 0; i < tensor->ndim && used < room; i++) {
         size /= tensor->shape[i];
-        used += (size_t)snprintf(text + used, room - used, "%s%" PRId64, i ? ", " : "", rest / size);
+        used +=
+            (size_t)snprintf(text + used, room - used, "%s%" PRId64, i ? ", " : "", rest / size);
         rest %= size;
     }
     if (used < room)
@@ -108,19 +111,22 @@ static void figures_add(struct comparison *out, double result, double expected)
     const double seen = isnan(distance) ? INFINITY : distance;
     out->max_abs = fmax(out->max_abs, seen);
     if (expected != 0)
-        out->max_rel = fmax(out->max_rel, seen == 0 ? 0 : isinf(seen) ? INFINITY : seen / fabs(expected));
+        out->max_rel = fmax(out->max_rel, seen == 0     ? 0
+                                          : isinf(seen) ? INFINITY
+                                                        : seen / fabs(expected));
 }
 
 /* Integers of 64 bits do not fit a double: they are compared as they are. */
-static bool part_is_close(const void *result, const void *expected, DLDataType part, int64_t i, const struct tolerance *t)
+static bool part_is_close(const void *result, const void *expected, DLDataType part, int64_t i,
+                          const struct tolerance *t)
 {
     if (!dtype_is_float(part))
         return part_integer(result, part, i) == part_integer(expected, part, i);
     return real_is_close(part_real(result, part, i), part_real(expected, part, i), t);
 }
 
-static void parts_compare(const DLTensor *result, const DLTensor *expected, int64_t count, const struct tolerance *t,
-                          struct comparison *out)
+static void parts_compare(const DLTensor *result, const DLTensor *expected, int64_t count,
+                          const struct tolerance *t, struct comparison *out)
 {
     const char *a = (const char *)result->data + result->byte_offset;
     const char *b = (const char *)expected->data + expected->byte_offset;
@@ -137,12 +143,12 @@ static void parts_compare(const DLTensor *result, const DLTensor *expected, int6
         return;
     char place[128];
     place_print(place, sizeof place, result, first);
-    reason_set(out, "%" PRId64 " of %" PRId64 " numbers differ, first %s: %.9g, expected %.9g", different, count, place,
-               part_real(a, part, first), part_real(b, part, first));
+    reason_set(out, "%" PRId64 " of %" PRId64 " numbers differ, first %s: %.9g, expected %.9g",
+               different, count, place, part_real(a, part, first), part_real(b, part, first));
 }
 
-static int tensors_compare(const DLTensor *result, const DLTensor *expected, double rtol, double atol,
-                           struct comparison *out)
+static int tensors_compare(const DLTensor *result, const DLTensor *expected, double rtol,
+                           double atol, struct comparison *out)
 {
     int64_t elements;
     if (!dtype_equal(result->dtype, expected->dtype) || !shape_equal(result, expected)) {
@@ -160,7 +166,8 @@ static int tensors_compare(const DLTensor *result, const DLTensor *expected, dou
 
 /* -- values ------------------------------------------------------------------------------------ */
 
-static int numbers_compare(double result, double expected, bool exact, double rtol, double atol, struct comparison *out)
+static int numbers_compare(double result, double expected, bool exact, double rtol, double atol,
+                           struct comparison *out)
 {
     const struct tolerance t = exact ? (struct tolerance){0, 0, false}
                                      : tolerance_of((DLDataType){kDLFloat, 64, 1}, rtol, atol);
@@ -171,10 +178,11 @@ static int numbers_compare(double result, double expected, bool exact, double rt
     return PHASOR_OK;
 }
 
-int compare_values(const phasor_value *result, const phasor_value *expected, double rtol, double atol,
-                   struct comparison *out)
+int compare_values(const phasor_value *result, const phasor_value *expected, double rtol,
+                   double atol, struct comparison *out)
 {
-    static const char *const kinds[] = {"None", "a tensor", "a tensor", "an int", "a float", "a bool", "a string"};
+    static const char *const kinds[] = {"None",    "a tensor", "a tensor", "an int",
+                                        "a float", "a bool",   "a string"};
     *out = (struct comparison){.match = true};
     if (!expected)
         return reason_set(out, "the file has no such output");
@@ -184,9 +192,12 @@ int compare_values(const phasor_value *result, const phasor_value *expected, dou
     case PHASOR_TENSOR:
         return tensors_compare(result->tensor, expected->tensor, rtol, atol, out);
     case PHASOR_INT:
+        TRY(numbers_compare((double)result->integer, (double)expected->integer, true, rtol, atol,
+                            out));
         if (result->integer != expected->integer)
-            return reason_set(out, "%" PRId64 ", expected %" PRId64, result->integer, expected->integer);
-        return numbers_compare(0, 0, true, rtol, atol, out);
+            return reason_set(out, "%" PRId64 ", expected %" PRId64, result->integer,
+                              expected->integer);
+        return PHASOR_OK;
     case PHASOR_FLOAT:
         return numbers_compare(result->real, expected->real, false, rtol, atol, out);
     case PHASOR_BOOL:

@@ -1,6 +1,7 @@
 /* inputs.c - see inputs.h. */
 #include "inputs.h"
 
+#include "sizes.h"
 #include "tensor.h"
 
 #include <math.h>
@@ -45,7 +46,8 @@ static phasor_value value_copy(const phasor_value *value)
     return copy;
 }
 
-static int slot_set_tensor(struct inputs *inputs, int i, DLDataType dtype, int rank, const int64_t *shape)
+static int slot_set_tensor(struct inputs *inputs, int i, DLDataType dtype, int rank,
+                           const int64_t *shape)
 {
     struct input_slot *slot = &inputs->tensors[i];
     slot->tensor = (DLTensor){.device = {kDLCPU, 0}, .dtype = dtype, .ndim = rank};
@@ -67,7 +69,8 @@ static int slot_need_memory(struct input_slot *slot)
     const size_t room = (slot_bytes(slot) + 63) / 64 * 64 + 64;
     slot->tensor.data = aligned_alloc(64, room);
     if (!slot->tensor.data)
-        return report_failure(PHASOR_ERROR_MEMORY, "out of memory: an input of %zu bytes", slot_bytes(slot));
+        return report_failure(PHASOR_ERROR_MEMORY, "out of memory: an input of %zu bytes",
+                              slot_bytes(slot));
     slot->initial = memory_need(room, 1);
     return PHASOR_OK;
 }
@@ -76,7 +79,8 @@ void inputs_restore(struct inputs *inputs)
 {
     for (int i = 0; i < inputs->count; i++)
         if (inputs->tensors[i].initial)
-            memcpy(inputs->tensors[i].tensor.data, inputs->tensors[i].initial, slot_bytes(&inputs->tensors[i]));
+            memcpy(inputs->tensors[i].tensor.data, inputs->tensors[i].initial,
+                   slot_bytes(&inputs->tensors[i]));
 }
 
 /* -- shapes ------------------------------------------------------------------------------------ */
@@ -94,7 +98,8 @@ static int slot_shape(struct inputs *inputs, int i, const phasor_spec *spec, con
         *value = (phasor_value){.kind = PHASOR_INT, .integer = *(*dims)++};
         break;
     case PHASOR_STRING:
-        *value = (phasor_value){.kind = PHASOR_STRING, .string = spec->constant ? NULL : memory_copy("", 0)};
+        *value = (phasor_value){.kind = PHASOR_STRING,
+                                .string = spec->constant ? NULL : memory_copy("", 0)};
         break;
     default:
         *value = (phasor_value){.kind = spec->kind};
@@ -126,7 +131,8 @@ static int slots_shape(const phasor_program *program, const int64_t *dims, struc
     return PHASOR_OK;
 }
 
-int inputs_shape(const phasor_program *program, const phasor_binding *bindings, int count, struct inputs *out)
+int inputs_shape(const phasor_program *program, const phasor_binding *bindings, int count,
+                 struct inputs *out)
 {
     int numbers;
     *out = (struct inputs){0};
@@ -143,13 +149,34 @@ int inputs_shape(const phasor_program *program, const phasor_binding *bindings, 
     return status;
 }
 
+int inputs_shape_from(const struct settings *settings, const phasor_program *program,
+                      struct inputs *out)
+{
+    struct size_set set;
+    uint64_t combinations;
+    int count;
+    TRY(sizes_read(settings, &set));
+    int status = sizes_count(&set, &combinations);
+    if (status == PHASOR_OK && combinations != 1)
+        status =
+            report_failure(PHASOR_ERROR_USAGE, "--dim: one size for each name here, not several");
+    if (status == PHASOR_OK) {
+        phasor_binding *bindings = sizes_at(&set, 0, &count);
+        status = inputs_shape(program, bindings, count, out);
+        free(bindings);
+    }
+    sizes_free(&set);
+    return status;
+}
+
 void inputs_align(struct inputs *inputs, bool aligned)
 {
     for (int i = 0; i < inputs->count; i++) {
         struct input_slot *slot = &inputs->tensors[i];
         const size_t part = dtype_bytes(dtype_part(slot->tensor.dtype));
         if (inputs->values[i].kind == PHASOR_TENSOR)
-            slot->tensor.data = aligned ? NULL : (void *)(uintptr_t)(4096 + part); /* no memory: an alignment */
+            slot->tensor.data =
+                aligned ? NULL : (void *)(uintptr_t)(4096 + part); /* no memory: an alignment */
     }
 }
 
@@ -181,7 +208,9 @@ static void slot_fill(struct input_slot *slot, uint64_t state)
     const DLDataType dtype = slot->tensor.dtype, part = dtype_part(dtype);
     const int64_t parts = slot->elements * dtype_parts(dtype);
     for (int64_t i = 0; i < parts; i++)
-        part_store(slot->initial, part, i, dtype_is_float(dtype) ? random_normal(&state) : (double)(random_bits(&state) >> 63));
+        part_store(slot->initial, part, i,
+                   dtype_is_float(dtype) ? random_normal(&state)
+                                         : (double)(random_bits(&state) >> 63));
 }
 
 int inputs_seed(struct inputs *inputs, uint64_t seed)
@@ -212,20 +241,22 @@ static int slot_load_tensor(struct inputs *inputs, int i, const DLTensor *from)
     return PHASOR_OK;
 }
 
-static int slot_load(const phasor_program *program, const phasor_tensors *file, const char *path, struct inputs *inputs,
-                     int i)
+static int slot_load(const phasor_program *program, const phasor_tensors *file, const char *path,
+                     struct inputs *inputs, int i)
 {
     char position[32];
     phasor_spec spec;
     phasor_value value;
     TRY_LIBRARY(phasor_program_input(program, i, &spec));
     snprintf(position, sizeof position, "input_%d", i);
-    if (!phasor_tensors_find(file, position, &value) && !phasor_tensors_find(file, spec.name, &value)) {
+    if (!phasor_tensors_find(file, position, &value) &&
+        !phasor_tensors_find(file, spec.name, &value)) {
         if (spec.constant) {
             inputs->values[i] = value_copy(spec.constant);
             return PHASOR_OK;
         }
-        return report_failure(PHASOR_ERROR_INPUT, "%s has neither %s nor %s, which the program takes", path, position,
+        return report_failure(PHASOR_ERROR_INPUT,
+                              "%s has neither %s nor %s, which the program takes", path, position,
                               spec.name);
     }
     if (value.kind == PHASOR_TENSOR)
@@ -242,7 +273,8 @@ static int surplus_check(const phasor_tensors *file, const char *path, int count
     snprintf(position, sizeof position, "input_%d", count);
     if (!phasor_tensors_find(file, position, &value))
         return PHASOR_OK;
-    return report_failure(PHASOR_ERROR_INPUT, "%s has %s, but the program takes %d inputs", path, position, count);
+    return report_failure(PHASOR_ERROR_INPUT, "%s has %s, but the program takes %d inputs", path,
+                          position, count);
 }
 
 int inputs_load(const phasor_program *program, const char *path, struct inputs *out)

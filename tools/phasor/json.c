@@ -7,7 +7,7 @@
 /* The length of the valid UTF-8 sequence at s, 0 when there is none. */
 static int sequence_length(const unsigned char *s)
 {
-    const int length = s[0] < 0x80                    ? 1
+    const int length = s[0] < 0x80                   ? 1
                        : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
                        : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
                        : s[0] >= 0xf0 && s[0] < 0xf5 ? 4

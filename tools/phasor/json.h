@@ -1,4 +1,5 @@
-/* json.h - writes one JSON document to a stream, a value after the other; commas and quotes are its business.
+/* json.h - writes one JSON document to a stream, a value after the other; commas and quotes are its
+ * business.
  *
  *     struct json json = {stdout};
  *     json_open(&json, NULL, '{');                            {
@@ -24,6 +25,7 @@ void json_open(struct json *json, const char *key, char bracket);
 void json_close(struct json *json, char bracket); /* the last one ends the line */
 void json_string(struct json *json, const char *key, const char *value); /* NULL becomes null */
 void json_integer(struct json *json, const char *key, int64_t value);
-void json_real(struct json *json, const char *key, double value); /* "nan", "inf" and "-inf" are strings */
+void json_real(struct json *json, const char *key,
+               double value); /* "nan", "inf" and "-inf" are strings */
 void json_bool(struct json *json, const char *key, bool value);
 void json_integers(struct json *json, const char *key, const int64_t *values, int count);

@@ -1,6 +1,7 @@
 /* main.c - the command phasor: finds the command that the first word names and runs it.
  *
- *     phasor run rope.pt2 --dim q.1=17   ->   run_command(settings)   ->   exit code, a phasor_status or 1
+ *     phasor run rope.pt2 --dim q.1=17
+ *         ->  run_command(settings)  ->  exit code: a phasor_status, or 1 for results that differ
  */
 #include "options.h"
 
@@ -19,12 +20,18 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"run", FOR_RUN, run_command, 1, 1, "PROGRAM", "run a program on given or random inputs, compare its results"},
-    {"check", FOR_CHECK, check_command, 1, 1, "PROGRAM", "can it be rewritten and run; what not, and why"},
-    {"show", FOR_SHOW, show_command, 1, 1, "PROGRAM", "print a stage: loaded, real, plan, cuda or ptx"},
-    {"prewarm", FOR_PREWARM, prewarm_command, 1, -1, "PROGRAM...", "compile for many sizes and GPU types into the cache"},
-    {"cache", FOR_CACHE, cache_command, 1, -1, "stats|list|clear|path", "look at the store of compiled kernels, or empty it"},
-    {"doctor", FOR_DOCTOR, doctor_command, 0, 0, "", "what was found on this machine, and what to do about the rest"},
+    {"run", FOR_RUN, run_command, 1, 1, "PROGRAM",
+     "run a program on given or random inputs, compare its results"},
+    {"check", FOR_CHECK, check_command, 1, 1, "PROGRAM",
+     "can it be rewritten and run; what not, and why"},
+    {"show", FOR_SHOW, show_command, 1, 1, "PROGRAM",
+     "print a stage: loaded, real, plan, cuda or ptx"},
+    {"prewarm", FOR_PREWARM, prewarm_command, 1, -1, "PROGRAM...",
+     "compile for many sizes and GPU types into the cache"},
+    {"cache", FOR_CACHE, cache_command, 1, -1, "stats|list|clear|path",
+     "look at the store of compiled kernels, or empty it"},
+    {"doctor", FOR_DOCTOR, doctor_command, 0, 0, "",
+     "what was found on this machine, and what to do about the rest"},
     {"bench", FOR_BENCH, bench_command, 1, 1, "PROGRAM", "time calls (not in this version)"},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
@@ -32,7 +39,9 @@ enum { COMMANDS = sizeof commands / sizeof commands[0] };
 int bench_command(const struct settings *settings)
 {
     (void)settings;
-    return report_failure(PHASOR_ERROR_USAGE, "bench is not in this version; run --repeat runs a program several times");
+    return report_failure(
+        PHASOR_ERROR_USAGE,
+        "bench is not in this version; run --repeat runs a program several times");
 }
 
 /* -- help -------------------------------------------------------------------------------------- */
@@ -41,7 +50,8 @@ static void help_print(FILE *out)
 {
     fputs("usage: phasor COMMAND ... [OPTIONS]\n\n"
           "Runs PyTorch exported programs that compute with complex numbers on NVIDIA GPUs.\n"
-          "PROGRAM is a .pt2 or a .phasor text file.\n\n", out);
+          "PROGRAM is a .pt2 or a .phasor text file.\n\n",
+          out);
     for (int i = 0; i < COMMANDS; i++)
         fprintf(out, "  %-8s %-22s %s\n", commands[i].name, commands[i].operands, commands[i].help);
     options_print(out, 0);
@@ -50,7 +60,8 @@ static void help_print(FILE *out)
 
 static void command_help_print(const struct command *command, FILE *out)
 {
-    fprintf(out, "usage: phasor %s %s [OPTIONS]\n\n%s\n", command->name, command->operands, command->help);
+    fprintf(out, "usage: phasor %s %s [OPTIONS]\n\n%s\n", command->name, command->operands,
+            command->help);
     options_print(out, command->bit);
 }
 
@@ -68,8 +79,8 @@ static int operands_check(const struct command *command, int count)
 {
     if (count >= command->least && (command->most < 0 || count <= command->most))
         return PHASOR_OK;
-    return report_failure(PHASOR_ERROR_USAGE, "usage: phasor %s %s [OPTIONS]; see phasor %s --help", command->name,
-                          command->operands, command->name);
+    return report_failure(PHASOR_ERROR_USAGE, "usage: phasor %s %s [OPTIONS]; see phasor %s --help",
+                          command->name, command->operands, command->name);
 }
 
 static int command_run(struct settings *settings, uint64_t used)
@@ -77,7 +88,8 @@ static int command_run(struct settings *settings, uint64_t used)
     const char *name = settings->operands.at[0];
     const struct command *command = command_find(name);
     if (!command)
-        return report_failure(PHASOR_ERROR_USAGE, "unknown command %s; phasor --help lists them", name);
+        return report_failure(PHASOR_ERROR_USAGE, "unknown command %s; phasor --help lists them",
+                              name);
     if (settings->help) {
         command_help_print(command, stdout);
         return PHASOR_OK;
@@ -113,7 +125,8 @@ static int line_run(int argc, char **argv)
     return status;
 }
 
-/* Nothing half done needs care: the cache stores in transactions, files are replaced when they are whole. */
+/* Nothing half done needs care: the cache stores in transactions, files are replaced when they are
+ * whole. */
 static void interrupted(int signal_number)
 {
     (void)signal_number;

@@ -16,8 +16,11 @@ phasor_options options_from(const struct settings *settings)
         .cache = settings->cache,
         .trust_cache_dir = settings->trust_cache_dir,
         .no_fma = settings->no_fma,
-        .rules = settings->rules && strcmp(settings->rules, "executorch") == 0 ? PHASOR_RULES_EXECUTORCH : PHASOR_RULES_ALL,
-        .mode = settings->mode ? (phasor_mode)(PHASOR_MODE_EXACT + choice_find("exact|generic|auto", settings->mode))
+        .rules = settings->rules && strcmp(settings->rules, "executorch") == 0
+                     ? PHASOR_RULES_EXECUTORCH
+                     : PHASOR_RULES_ALL,
+        .mode = settings->mode ? (phasor_mode)(PHASOR_MODE_EXACT +
+                                               choice_find("exact|generic|auto", settings->mode))
                                : PHASOR_MODE_DEFAULT,
     };
 }
@@ -40,14 +43,16 @@ void opened_close(struct opened *opened)
 
 static int opened_load(const struct settings *settings, const char *path, struct opened *out)
 {
-    const phasor_status status = phasor_program_load(out->runtime, path, settings->model, &out->program);
+    const phasor_status status =
+        phasor_program_load(out->runtime, path, settings->model, &out->program);
     report_library(status);
     if (status != PHASOR_OK)
         opened_close(out);
     return status;
 }
 
-int open_program(const struct settings *settings, const char *arch, const char *path, struct opened *out)
+int open_program(const struct settings *settings, const char *arch, const char *path,
+                 struct opened *out)
 {
     *out = (struct opened){0};
     TRY(open_runtime(settings, arch, &out->runtime));
@@ -67,16 +72,18 @@ static int device_read(const char *text, phasor_options *options)
     }
     const bool is_cuda = strncmp(text, "cuda", 4) == 0;
     const bool has_ordinal = is_cuda && text[4] == ':';
-    if (!is_cuda || (has_ordinal && (!number_read(text + 5, &ordinal) || ordinal < 0 || ordinal > INT_MAX)) ||
+    if (!is_cuda ||
+        (has_ordinal && (!number_read(text + 5, &ordinal) || ordinal < 0 || ordinal > INT_MAX)) ||
         (!has_ordinal && text[4]))
-        return report_failure(PHASOR_ERROR_USAGE, "--device %s: expected cpu, cuda or cuda:N", text);
+        return report_failure(PHASOR_ERROR_USAGE, "--device %s: expected cpu, cuda or cuda:N",
+                              text);
     options->device = PHASOR_DEVICE_CUDA;
     options->ordinal = (int)ordinal;
     return PHASOR_OK;
 }
 
-static int opened_reopen(const struct settings *settings, const phasor_options *options, const char *path,
-                         struct opened *out)
+static int opened_reopen(const struct settings *settings, const phasor_options *options,
+                         const char *path, struct opened *out)
 {
     opened_close(out);
     TRY_LIBRARY(phasor_open(&out->runtime, options));
@@ -84,7 +91,8 @@ static int opened_reopen(const struct settings *settings, const phasor_options *
 }
 
 /* The program is loaded where --device left the choice open: stay, or go to the CPU. */
-static int device_settle(const struct settings *settings, phasor_options *options, const char *path, struct opened *out)
+static int device_settle(const struct settings *settings, phasor_options *options, const char *path,
+                         struct opened *out)
 {
     const bool on_cpu = strcmp(phasor_device_name(out->runtime), "cpu") == 0;
     const int refused = phasor_program_refused_count(out->program);
@@ -164,7 +172,8 @@ int refusals_report(const phasor_program *program, const char *path)
         return PHASOR_OK;
     phasor_refusal first;
     TRY_LIBRARY(phasor_program_refused(program, 0, &first));
-    return report_failure(PHASOR_ERROR_REFUSED, "%s: %s (%s): %s%s%s%s", path, first.target, first.node, first.reason,
-                          first.line ? ", at " : "", first.line ? first.line : "",
+    return report_failure(PHASOR_ERROR_REFUSED, "%s: %s (%s): %s%s%s%s", path, first.target,
+                          first.node, first.reason, first.line ? ", at " : "",
+                          first.line ? first.line : "",
                           count > 1 ? "; phasor check lists the others" : "");
 }

@@ -1,4 +1,6 @@
-/* options.c - see options.h. Adding an option is one row of the table and one field of struct settings. */
+/* options.c - see options.h.
+ *
+ * Adding an option is one row of the table and one field of struct settings. */
 #include "options.h"
 
 #include <errno.h>
@@ -14,8 +16,8 @@ struct option_row {
     const char *name;
     char letter; /* a short form, or 0 */
     enum option_kind kind;
-    size_t offset; /* of its field in struct settings */
-    int commands;  /* FOR_... */
+    size_t offset;        /* of its field in struct settings */
+    int commands;         /* FOR_... */
     const char *argument; /* as --help shows it; "a|b|c": one of these words */
     const char *help;
 };
@@ -23,32 +25,48 @@ struct option_row {
 #define FIELD(name) offsetof(struct settings, name)
 
 static const struct option_row table[] = {
-    {"inputs", 0, KIND_TEXT, FIELD(inputs), FOR_RUN, "FILE", "tensors input_0, input_1, ... or the program's names"},
-    {"outputs", 0, KIND_TEXT, FIELD(outputs), FOR_RUN, "FILE", "write the results there (.safetensors)"},
-    {"expect", 0, KIND_TEXT, FIELD(expect), FOR_RUN, "FILE", "compare with output_0, output_1, ...; exit 1 when they differ"},
+    {"inputs", 0, KIND_TEXT, FIELD(inputs), FOR_RUN, "FILE",
+     "tensors input_0, input_1, ... or the program's names"},
+    {"outputs", 0, KIND_TEXT, FIELD(outputs), FOR_RUN, "FILE",
+     "write the results there (.safetensors)"},
+    {"expect", 0, KIND_TEXT, FIELD(expect), FOR_RUN, "FILE",
+     "compare with output_0, output_1, ...; exit 1 when they differ"},
     {"rtol", 0, KIND_REAL, FIELD(rtol), FOR_RUN, "R", "relative tolerance instead of the dtype's"},
     {"atol", 0, KIND_REAL, FIELD(atol), FOR_RUN, "A", "absolute tolerance instead of the dtype's"},
     {"device", 0, KIND_TEXT, FIELD(device), FOR_RUN | FOR_BENCH, "cpu|cuda[:N]", "where to run"},
-    {"stage", 0, KIND_TEXT, FIELD(stage), FOR_SHOW, "loaded|real|plan|cuda|ptx", "what to show (default: real)"},
+    {"stage", 0, KIND_TEXT, FIELD(stage), FOR_SHOW, "loaded|real|plan|cuda|ptx",
+     "what to show (default: real)"},
     {"dim", 0, KIND_LIST, FIELD(dims), FOR_RUN | FOR_SHOW | FOR_PREWARM | FOR_BENCH, "NAME=VALUES",
      "sizes: q.1=17, q.0=1,2,4, s25=1:4096:64; may be given often"},
-    {"lengths", 0, KIND_TEXT, FIELD(lengths), FOR_PREWARM | FOR_BENCH, "FILE", "sizes, one combination a line: q.0=4 q.1=137"},
-    {"arch", 0, KIND_TEXT, FIELD(arch), FOR_SHOW | FOR_PREWARM, "sm_90,...", "GPU types to compile for"},
-    {"mode", 0, KIND_TEXT, FIELD(mode), FOR_RUN | FOR_SHOW | FOR_PREWARM | FOR_BENCH, "exact|generic|auto",
-     "how kernels depend on sizes"},
-    {"seed", 0, KIND_INTEGER, FIELD(seed), FOR_RUN | FOR_BENCH, "N", "of the random inputs (default: 0)"},
-    {"repeat", 0, KIND_INTEGER, FIELD(repeat), FOR_RUN, "N", "run N times, each from the initial state"},
-    {"jobs", 0, KIND_INTEGER, FIELD(jobs), FOR_PREWARM, "N", "threads that compile (default: one a processor)"},
-    {"output", 'o', KIND_TEXT, FIELD(file), FOR_SHOW, "FILE", "write there; x.phasor gets its weights beside it"},
-    {"watch", 0, KIND_FLAG, FIELD(watch), FOR_RUN, NULL, "run again when the program changes (not in this version)"},
+    {"lengths", 0, KIND_TEXT, FIELD(lengths), FOR_PREWARM | FOR_BENCH, "FILE",
+     "sizes, one combination a line: q.0=4 q.1=137"},
+    {"arch", 0, KIND_TEXT, FIELD(arch), FOR_SHOW | FOR_PREWARM, "sm_90,...",
+     "GPU types to compile for"},
+    {"mode", 0, KIND_TEXT, FIELD(mode), FOR_RUN | FOR_SHOW | FOR_PREWARM | FOR_BENCH,
+     "exact|generic|auto", "how kernels depend on sizes"},
+    {"seed", 0, KIND_INTEGER, FIELD(seed), FOR_RUN | FOR_BENCH, "N",
+     "of the random inputs (default: 0)"},
+    {"repeat", 0, KIND_INTEGER, FIELD(repeat), FOR_RUN, "N",
+     "run N times, each from the initial state"},
+    {"jobs", 0, KIND_INTEGER, FIELD(jobs), FOR_PREWARM, "N",
+     "threads that compile (default: one a processor)"},
+    {"output", 'o', KIND_TEXT, FIELD(file), FOR_SHOW, "FILE",
+     "write there; x.phasor gets its weights beside it"},
+    {"watch", 0, KIND_FLAG, FIELD(watch), FOR_RUN, NULL,
+     "run again when the program changes (not in this version)"},
     {"json", 0, KIND_FLAG, FIELD(json), FOR_ALL, NULL, "one JSON document on stdout"},
-    {"cache", 0, KIND_TEXT, FIELD(cache), FOR_ALL, "DIR|:memory:", "where compiled kernels are kept"},
+    {"cache", 0, KIND_TEXT, FIELD(cache), FOR_ALL,
+     "DIR|:memory:", "where compiled kernels are kept"},
     {"trust-cache-dir", 0, KIND_FLAG, FIELD(trust_cache_dir), FOR_ALL, NULL,
      "accept a cache that others own or can write"},
-    {"rules", 0, KIND_TEXT, FIELD(rules), FOR_ALL, "all|executorch", "which operators are rewritten (default: all)"},
-    {"no-fma", 0, KIND_FLAG, FIELD(no_fma), FOR_ALL, NULL, "complex products with the bits of eager PyTorch's CPU"},
-    {"model", 0, KIND_TEXT, FIELD(model), FOR_ALL, "NAME", "which program of an archive with several"},
-    {"log", 0, KIND_TEXT, FIELD(log), FOR_ALL, "off|error|warning|info|debug", "what is logged on stderr"},
+    {"rules", 0, KIND_TEXT, FIELD(rules), FOR_ALL, "all|executorch",
+     "which operators are rewritten (default: all)"},
+    {"no-fma", 0, KIND_FLAG, FIELD(no_fma), FOR_ALL, NULL,
+     "complex products with the bits of eager PyTorch's CPU"},
+    {"model", 0, KIND_TEXT, FIELD(model), FOR_ALL, "NAME",
+     "which program of an archive with several"},
+    {"log", 0, KIND_TEXT, FIELD(log), FOR_ALL, "off|error|warning|info|debug",
+     "what is logged on stderr"},
     {"help", 'h', KIND_FLAG, FIELD(help), FOR_ALL, NULL, "this text"},
     {"version", 0, KIND_FLAG, FIELD(version), FOR_ALL, NULL, "the version"},
 };
@@ -97,7 +115,8 @@ static bool row_has_choices(const struct option_row *row)
 static int text_store(const struct option_row *row, const char *value, const char **field)
 {
     if (row_has_choices(row) && choice_find(row->argument, value) < 0)
-        return report_failure(PHASOR_ERROR_USAGE, "--%s %s: expected one of %s", row->name, value, row->argument);
+        return report_failure(PHASOR_ERROR_USAGE, "--%s %s: expected one of %s", row->name, value,
+                              row->argument);
     *field = value;
     return PHASOR_OK;
 }
@@ -106,7 +125,8 @@ static int integer_store(const struct option_row *row, const char *value, int64_
 {
     const int64_t least = row->offset == FIELD(seed) ? 0 : 1;
     if (!number_read(value, field) || *field < least)
-        return report_failure(PHASOR_ERROR_USAGE, "--%s %s: expected a number from %d", row->name, value, (int)least);
+        return report_failure(PHASOR_ERROR_USAGE, "--%s %s: expected a number from %d", row->name,
+                              value, (int)least);
     return PHASOR_OK;
 }
 
@@ -115,7 +135,8 @@ static int real_store(const struct option_row *row, const char *value, double *f
     char *end;
     *field = strtod(value, &end);
     if (end == value || *end || !(*field >= 0) || isinf(*field))
-        return report_failure(PHASOR_ERROR_USAGE, "--%s %s: expected a number such as 1e-5", row->name, value);
+        return report_failure(PHASOR_ERROR_USAGE, "--%s %s: expected a number such as 1e-5",
+                              row->name, value);
     return PHASOR_OK;
 }
 
@@ -162,7 +183,8 @@ static int option_read(int argc, char **argv, int *at, struct settings *settings
     const char *word = argv[*at], *value;
     const struct option_row *row = row_find(word, &value);
     if (!row)
-        return report_failure(PHASOR_ERROR_USAGE, "unknown option %s; phasor --help lists them", word);
+        return report_failure(PHASOR_ERROR_USAGE, "unknown option %s; phasor --help lists them",
+                              word);
     if (row->kind == KIND_FLAG && value)
         return report_failure(PHASOR_ERROR_USAGE, "--%s takes no value", row->name);
     if (row->kind != KIND_FLAG && !value) {
@@ -179,7 +201,8 @@ static int option_read(int argc, char **argv, int *at, struct settings *settings
 int options_read(int argc, char **argv, struct settings *settings, uint64_t *used)
 {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    *settings = (struct settings){.rtol = -1, .atol = -1, .repeat = 1, .jobs = processors > 0 ? processors : 1};
+    *settings = (struct settings){
+        .rtol = -1, .atol = -1, .repeat = 1, .jobs = processors > 0 ? processors : 1};
     *used = 0;
     bool only_words = false;
     for (int i = 1; i < argc; i++) {
@@ -197,7 +220,8 @@ int options_check(uint64_t used, int command_bit, const char *command_name)
 {
     for (int i = 0; i < ROWS; i++)
         if (used >> i & 1 && !(table[i].commands & command_bit))
-            return report_failure(PHASOR_ERROR_USAGE, "--%s is no option of phasor %s", table[i].name, command_name);
+            return report_failure(PHASOR_ERROR_USAGE, "--%s is no option of phasor %s",
+                                  table[i].name, command_name);
     return PHASOR_OK;
 }
 
@@ -216,7 +240,8 @@ void options_print(FILE *out, int command_bit)
     for (int all = 0; all < 2; all++) {
         fputs(all ? "\nOptions of every command:\n" : command_bit ? "\nOptions:\n" : "", out);
         for (int i = 0; i < ROWS; i++)
-            if ((table[i].commands == FOR_ALL) == all && table[i].commands & (all ? FOR_ALL : command_bit))
+            if ((table[i].commands == FOR_ALL) == all &&
+                table[i].commands & (all ? FOR_ALL : command_bit))
                 row_print(out, &table[i]);
     }
 }

@@ -1,6 +1,7 @@
 /* options.h - the command line, by one table of options.
  *
- *     run rope.pt2 --dim q.1=17 --json   ->   words "run", "rope.pt2"; settings.dims {"q.1=17"}, settings.json true
+ *     run rope.pt2 --dim q.1=17 --json
+ *         ->  operands "run", "rope.pt2"; dims "q.1=17"; json true
  */
 #pragma once
 #include "command.h"
@@ -19,8 +20,8 @@ enum {
     FOR_ALL = 127
 };
 
-/* Reads all words; options may stand anywhere before "--". *used gets a bit for each option given, by its place in the
- * table. Words that are no options go to settings->operands. */
+/* Reads all words; options may stand anywhere before "--". *used gets a bit for each option given,
+ * by its place in the table. Words that are no options go to settings->operands. */
 int options_read(int argc, char **argv, struct settings *settings, uint64_t *used);
 /* Fails when one of the used options is not for the command. */
 int options_check(uint64_t used, int command_bit, const char *command_name);

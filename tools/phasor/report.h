@@ -1,6 +1,8 @@
-/* report.h - how the command says what went wrong: one line on stderr, and a status that becomes the exit code.
+/* report.h - how the command says what went wrong: one line on stderr, and a status that becomes
+ * the exit code.
  *
- *     phasor_program_load(...) -> PHASOR_ERROR_FILE     =>  stderr "phasor: rope.pt2: no such file", exit code 4
+ *     phasor_program_load -> PHASOR_ERROR_FILE
+ *         ->  "phasor: rope.pt2: no such file" on stderr, exit code 4
  *
  * Whoever finds the trouble reports it at once; those above only pass the status on with TRY.
  */
@@ -10,11 +12,11 @@
 /* The exit code for results that differ: the only one that is no phasor_status. */
 enum { EXIT_DIFFERS = 1 };
 
-#define TRY(expression)                                                                            \
-    do {                                                                                           \
-        const int try_status_ = (expression);                                                      \
-        if (try_status_ != PHASOR_OK)                                                              \
-            return try_status_;                                                                    \
+#define TRY(expression)                       \
+    do {                                      \
+        const int try_status_ = (expression); \
+        if (try_status_ != PHASOR_OK)         \
+            return try_status_;               \
     } while (0)
 
 /* A call of the library: its message is printed when it fails. */

@@ -45,12 +45,15 @@ static int range_read(const char *whole, char *text, struct size_axis *axis)
     int64_t numbers[3] = {0, 0, 1};
     const int count = range_numbers(text, numbers);
     if (count == 0 || numbers[2] == 0 || (count > 1 && numbers[1] < numbers[0]))
-        return report_failure(PHASOR_ERROR_USAGE,
-                              "--dim %s: expected NAME=VALUES with numbers and ranges from:to[:step], such as "
-                              "q.1=1,2,64:512:64", whole);
+        return report_failure(
+            PHASOR_ERROR_USAGE,
+            "--dim %s: expected NAME=VALUES with numbers and ranges from:to[:step], such as "
+            "q.1=1,2,64:512:64",
+            whole);
     const int64_t last = count > 1 ? numbers[1] : numbers[0];
     if ((last - numbers[0]) / numbers[2] + 1 + (int64_t)axis->count > VALUES_MAX)
-        return report_failure(PHASOR_ERROR_USAGE, "--dim %s: more than %d values", whole, VALUES_MAX);
+        return report_failure(PHASOR_ERROR_USAGE, "--dim %s: more than %d values", whole,
+                              VALUES_MAX);
     for (int64_t value = numbers[0];; value += numbers[2]) {
         axis->values = memory_grow(axis->values, axis->count, sizeof *axis->values);
         axis->values[axis->count++] = value;
@@ -67,7 +70,8 @@ struct ordered_value {
 static int value_compare(const void *a, const void *b)
 {
     const struct ordered_value *x = a, *y = b;
-    return x->value != y->value ? (x->value > y->value) - (x->value < y->value) : (x->place > y->place) - (x->place < y->place);
+    return x->value != y->value ? (x->value > y->value) - (x->value < y->value)
+                                : (x->place > y->place) - (x->place < y->place);
 }
 
 static int place_compare(const void *a, const void *b)
@@ -99,7 +103,8 @@ static int dim_read(const char *word, struct size_set *set)
 {
     const char *equals = strchr(word, '=');
     if (!equals || equals == word)
-        return report_failure(PHASOR_ERROR_USAGE, "--dim %s: expected NAME=VALUES, such as q.1=17", word);
+        return report_failure(PHASOR_ERROR_USAGE, "--dim %s: expected NAME=VALUES, such as q.1=17",
+                              word);
     struct size_axis *axis = axis_get(set, word, (size_t)(equals - word));
     char *values = memory_copy(equals + 1, strlen(equals + 1));
     int status = PHASOR_OK;
@@ -125,7 +130,8 @@ static void line_free(struct size_line *line)
 
 static int line_fail(const char *path, int number, const char *word)
 {
-    return report_failure(PHASOR_ERROR_FILE, "%s:%d: %s: expected NAME=SIZE, such as q.1=137", path, number, word);
+    return report_failure(PHASOR_ERROR_FILE, "%s:%d: %s: expected NAME=SIZE, such as q.1=137", path,
+                          number, word);
 }
 
 /* "q.0=4 q.1=137"; what stands behind # is a comment. */
@@ -142,7 +148,8 @@ static int line_read(const char *path, int number, char *text, struct size_set *
             return line_fail(path, number, word);
         }
         line.bindings = memory_grow(line.bindings, (size_t)line.count, sizeof *line.bindings);
-        line.bindings[line.count++] = (phasor_binding){memory_copy(word, (size_t)(equals - word)), size};
+        line.bindings[line.count++] =
+            (phasor_binding){memory_copy(word, (size_t)(equals - word)), size};
     }
     if (line.count > 0) {
         set->lines = memory_grow(set->lines, set->line_count, sizeof *set->lines);
@@ -216,7 +223,8 @@ phasor_binding *sizes_at(const struct size_set *set, uint64_t index, int *count)
     const uint64_t lines = set->has_lines ? set->line_count : 1;
     const struct size_line *line = set->has_lines ? &set->lines[rest % lines] : &none;
     rest /= lines;
-    phasor_binding *bindings = memory_need((size_t)(set->axis_count + line->count), sizeof *bindings);
+    phasor_binding *bindings =
+        memory_need((size_t)(set->axis_count + line->count), sizeof *bindings);
     *count = 0;
     for (int i = 0; i < set->axis_count; i++) {
         const struct size_axis *axis = &set->axes[i];
@@ -241,7 +249,8 @@ static const phasor_dim *spec_find(const phasor_spec *spec, const char *name)
         return spec->integer;
     if (spec->kind != PHASOR_TENSOR)
         return NULL;
-    if (is_own && name[length] == '.' && number_read(name + length + 1, &axis) && axis >= 0 && axis < spec->rank)
+    if (is_own && name[length] == '.' && number_read(name + length + 1, &axis) && axis >= 0 &&
+        axis < spec->rank)
         return &spec->dims[axis];
     for (int i = 0; i < spec->rank; i++)
         if (spec->dims[i].symbol && strcmp(spec->dims[i].symbol, name) == 0)
@@ -249,7 +258,8 @@ static const phasor_dim *spec_find(const phasor_spec *spec, const char *name)
     return NULL;
 }
 
-/* The range that the program gives to a name; everything for a name that it does not know or whose size is fixed. */
+/* The range that the program gives to a name; everything for a name that it does not know or whose
+ * size is fixed. */
 static int range_find(const phasor_program *program, const char *name, int64_t *min, int64_t *max)
 {
     *min = 0;

@@ -1,10 +1,13 @@
 /* sizes.h - from --dim and --lengths to combinations of sizes.
  *
- *     --dim q.1=1:9:4 --dim q.0=1,2 --dim q.1=17   ->   q.1 in {1, 5, 9, 17} x q.0 in {1, 2}: 8 combinations
- *     a file "q.0=4 q.1=137\nq.0=1 q.1=9\n"         ->   2 combinations
+ *     --dim q.1=1:9:4 --dim q.0=1,2 --dim q.1=17
+ *         ->  q.1 in {1, 5, 9, 17} x q.0 in {1, 2}: 8 combinations
+ *     a file of two lines "q.0=4 q.1=137" and "q.0=1 q.1=9"
+ *         ->  2 combinations
  *
- * Ranges are from:to[:step], `to` included. Several names combine as a product, the same name twice is a union; a file's
- * lines combine with the names of --dim. Values keep their order, and each stands once.
+ * Ranges are from:to[:step], `to` included. Several names combine as a product, the same name twice
+ * is a union; a file's lines combine with the names of --dim. Values keep their order, and each
+ * stands once.
  */
 #pragma once
 #include "command.h"
@@ -25,15 +28,15 @@ struct size_set {
     int axis_count;
     struct size_line *lines;
     size_t line_count;
-    bool has_lines; /* a file was read; without one, a single empty line counts */
+    bool has_lines;   /* a file was read; without one, a single empty line counts */
     uint64_t skipped; /* values that sizes_skip took out, lines with such a value */
 };
 
 int sizes_read(const struct settings *settings, struct size_set *out);
 void sizes_free(struct size_set *set);
 
-/* Takes out values outside the range that the program gives to the dim they name, and counts them. Names that the program
- * does not know are left, for phasor_program_sizes to refuse. */
+/* Takes out values outside the range that the program gives to the dim they name, and counts them.
+ * Names that the program does not know are left, for phasor_program_sizes to refuse. */
 int sizes_skip(struct size_set *set, const phasor_program *program);
 
 /* How many combinations there are: 1 without any --dim. */

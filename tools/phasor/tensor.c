@@ -11,10 +11,12 @@ static const struct {
     int code, bits;
     const char *name;
 } dtypes[] = {
-    {PHASOR_DL_BOOL, 8, "bool"}, {kDLUInt, 8, "u8"},     {kDLUInt, 16, "u16"},   {kDLUInt, 32, "u32"},
-    {kDLUInt, 64, "u64"},        {kDLInt, 8, "i8"},      {kDLInt, 16, "i16"},    {kDLInt, 32, "i32"},
-    {kDLInt, 64, "i64"},         {kDLFloat, 16, "f16"},  {kDLBfloat, 16, "bf16"}, {kDLFloat, 32, "f32"},
-    {kDLFloat, 64, "f64"},       {kDLComplex, 32, "c32"}, {kDLComplex, 64, "c64"}, {kDLComplex, 128, "c128"},
+    {PHASOR_DL_BOOL, 8, "bool"}, {kDLUInt, 8, "u8"},      {kDLUInt, 16, "u16"},
+    {kDLUInt, 32, "u32"},        {kDLUInt, 64, "u64"},    {kDLInt, 8, "i8"},
+    {kDLInt, 16, "i16"},         {kDLInt, 32, "i32"},     {kDLInt, 64, "i64"},
+    {kDLFloat, 16, "f16"},       {kDLBfloat, 16, "bf16"}, {kDLFloat, 32, "f32"},
+    {kDLFloat, 64, "f64"},       {kDLComplex, 32, "c32"}, {kDLComplex, 64, "c64"},
+    {kDLComplex, 128, "c128"},
 };
 
 const char *dtype_name(DLDataType dtype)
@@ -65,7 +67,8 @@ int tensor_elements(const DLTensor *tensor, int64_t *out)
     }
     too_many |= __builtin_mul_overflow(count, (int64_t)dtype_bytes(tensor->dtype), &nbytes);
     if (too_many)
-        return report_failure(PHASOR_ERROR_MEMORY, "out of memory: a tensor of more than 2^63 bytes");
+        return report_failure(PHASOR_ERROR_MEMORY,
+                              "out of memory: a tensor of more than 2^63 bytes");
     *out = count;
     return PHASOR_OK;
 }

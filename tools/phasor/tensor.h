@@ -1,6 +1,7 @@
 /* tensor.h - packed host tensors as the command needs them: sizes, names, elements one at a time.
  *
- *     {kDLComplex, 64}, [2, 3]   ->   "c64", 8 bytes an element, 6 elements, 12 parts of {kDLFloat, 32}
+ *     {kDLComplex, 64}, [2, 3]
+ *         ->  "c64", 8 bytes an element, 6 elements, 12 parts of {kDLFloat, 32}
  *
  * A part is the real or imaginary half of a complex element, or the element itself.
  */
@@ -9,11 +10,12 @@
 
 #include <stdbool.h>
 
-const char *dtype_name(DLDataType dtype); /* as in the text form: "bf16"; "unknown dtype" for others */
+const char *
+dtype_name(DLDataType dtype); /* as in the text form: "bf16"; "unknown dtype" for others */
 size_t dtype_bytes(DLDataType dtype);
-int dtype_parts(DLDataType dtype);        /* 2 for complex, else 1 */
-DLDataType dtype_part(DLDataType dtype);  /* f32 for c64, itself for real ones */
-bool dtype_is_float(DLDataType dtype);    /* of real and complex ones: bf16, c64 */
+int dtype_parts(DLDataType dtype);       /* 2 for complex, else 1 */
+DLDataType dtype_part(DLDataType dtype); /* f32 for c64, itself for real ones */
+bool dtype_is_float(DLDataType dtype);   /* of real and complex ones: bf16, c64 */
 bool dtype_equal(DLDataType a, DLDataType b);
 
 /* The number of elements; exit code 8 when their bytes are more than memory can have. */

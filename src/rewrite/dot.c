@@ -1,0 +1,49 @@
+/* dot.c - products of matrices as sums of products, which fuse with what is around them.
+ *
+ *     %d = dot(%a, %b)    : bf16[4, 8, 16] x bf16[4, 16, 3]
+ *
+ *     %x = reshape(cast(%a)) : f32[4, 8, 1, 16]
+ *     %y = reshape(permute(cast(%b))) : f32[4, 1, 3, 16]
+ *     %d = cast(sum(mul(%x, %y), axis 3)) : bf16[4, 8, 3]
+ *
+ * f16 and bf16 are multiplied and summed in f32 and rounded once, as matrix units do. A product of
+ * matrices is row-major whatever its operands are: a sum need not be, so `contiguous` follows it,
+ * which does nothing where it is.
+ */
+#include "rewrite/rewrite.h"
+
+#include <string.h>
+
+static value lower_dot(struct graph *to, value a, value b)
+{
+    const struct node *n = graph_node(to, a);
+    const enum dtype dtype = n->dtype,
+                     wide = dtype_is_float(dtype) ? dtype_info[dtype].compute : dtype;
+    const int rank = n->rank;
+    const value x = graph_unsqueeze(to, graph_cast(to, a, wide), rank - 1);
+    const value y = graph_unsqueeze(
+        to, graph_transpose(to, graph_cast(to, b, wide), rank - 2, rank - 1), rank - 2);
+    const value products = graph_map2(to, OP_mul, x, y);
+    const value sum = graph_reduce(to, OP_sum, products, &rank, 1, false);
+    const struct attributes at = {.flag = FORMAT_CONTIGUOUS};
+    return graph_cast(to, graph_add(to, OP_contiguous, wide, &sum, 1, &at, NULL), dtype);
+}
+
+phasor_status rewrite_dot(const struct graph *from, struct graph *to)
+{
+    value *map = memory_new(from->nodes.count * sizeof *map);
+    if (!map)
+        return fail_memory();
+    phasor_status status = rewrite_begin(from, to);
+    for (value v = 1; v < from->nodes.count && status == PHASOR_OK; v++) {
+        const struct node *n = graph_node(from, v);
+        to->origin = n->origin;
+        map[v] = n->op == OP_dot ? lower_dot(to, map[n->arguments[0]], map[n->arguments[1]])
+                                 : rewrite_copy(from, to, v, map);
+        status = graph_status(to);
+    }
+    if (status == PHASOR_OK)
+        status = rewrite_end(from, to, map);
+    memory_free(map);
+    return status;
+}
