@@ -182,6 +182,9 @@ PHASOR_API phasor_status phasor_program_load(phasor_runtime *runtime, const char
 PHASOR_API phasor_status phasor_program_load_memory(phasor_runtime *runtime, const void *bytes, size_t nbytes,
                                                     const char *name, const char *model, phasor_program **out);
 PHASOR_API void phasor_program_close(phasor_program *program);
+/* Where the program runs: the runtime's device, or "cpu" where that is the default device and the program could not be
+ * rewritten. Valid as long as the runtime. */
+PHASOR_API const char *phasor_program_device(const phasor_program *program);
 
 typedef struct phasor_dim {
     int64_t size;       /* -1 when it is dynamic */

@@ -156,6 +156,24 @@ Test(rewrite, programs_compute_the_same)
     ASSERT_NO_LEAKS();
 }
 
+/* -- folding ----------------------------------------------------------------------------------- */
+
+/* An index out of range in constants is not hidden in a table: the call reports it. */
+Test(rewrite, constants_out_of_range_are_left_to_the_call)
+{
+    struct rewritten r;
+    rewritten_open(&r,
+                   "phasor 1 \"program\"\ninput x: f32[2]\ndata w: f32[3] = [1, 2, 3]\n"
+                   "data i: i64[2] = [1, 7]\nt = index(w, i) axis=0\nr = add(x, t)\noutput r\n",
+                   PHASOR_RULES_ALL, true);
+    bool found = false;
+    for (size_t v = 1; v < r.real.nodes.count; v++)
+        found |= r.real.nodes.at[v].op == OP_index;
+    cr_assert(found);
+    rewritten_close(&r);
+    ASSERT_NO_LEAKS();
+}
+
 /* -- memory ------------------------------------------------------------------------------------ */
 
 static int allocations_left;

@@ -76,9 +76,13 @@ struct operand {
 struct operand aten_operand(struct aten *a, int index);
 struct operand operand_of(struct aten *a, value v);
 enum dtype aten_promote(struct aten *a, const struct operand *operands, int count);
+/* As eager takes most numbers: a literal is rounded to the dtype. */
 value aten_as(struct aten *a, struct operand operand, enum dtype dtype);
-/* Arguments x and y as the promoted dtype; inexact: integers become f32. */
-enum dtype aten_pair(struct aten *a, int x, int y, bool inexact, value out[2]);
+/* As products and quotients take them: an f16 or bf16 operation sees the literal in f32. */
+value aten_as_written(struct aten *a, struct operand operand, enum dtype dtype);
+/* Arguments x and y as the promoted dtype. */
+enum { PAIR_INEXACT = 1, PAIR_AS_WRITTEN = 2 }; /* integers become f32; numbers as aten_as_written() gives them */
+enum dtype aten_pair(struct aten *a, int x, int y, int how, value out[2]);
 
 /* -- results, in order ----------------------------------------------------------------------------------------- */
 

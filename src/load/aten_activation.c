@@ -101,6 +101,23 @@ void build_elu(struct aten *a)
     finish(a, choose(a, with(a, OP_gt, x, 0), with(a, OP_mul, x, scale), with(a, OP_mul, bent, alpha * scale)));
 }
 
+/* elu with the constants of self-normalising networks */
+void build_selu(struct aten *a)
+{
+    const double alpha = 1.6732632423543772848170429916717, scale = 1.0507009873554804934193349852946;
+    const value x = start(a), bent = with(a, OP_mul, graph_map1(a->graph, OP_expm1, x), alpha * scale);
+    finish(a, choose(a, with(a, OP_gt, x, 0), with(a, OP_mul, x, scale), bent));
+}
+
+/* x > 0 ? x : alpha * (exp(x / alpha) - 1) */
+void build_celu(struct aten *a)
+{
+    const value x = start(a);
+    const double alpha = aten_float(a, 1);
+    const value bent = graph_map1(a->graph, OP_expm1, with(a, OP_mul, x, 1 / alpha));
+    finish(a, choose(a, with(a, OP_gt, x, 0), x, with(a, OP_mul, bent, alpha)));
+}
+
 /* log(1 + exp(x * beta)) / beta, linear above the threshold */
 static value softplus_of(struct aten *a, value x, double beta, double threshold)
 {
@@ -158,7 +175,8 @@ void build_glu(struct aten *a)
 void build_threshold(struct aten *a)
 {
     const value x = aten_value(a, 0);
-    const value limit = aten_as(a, aten_operand(a, 1), aten_type(a, x)), other = aten_as(a, aten_operand(a, 2), aten_type(a, x));
+    const value limit = aten_as_written(a, aten_operand(a, 1), aten_type(a, x));
+    const value other = aten_as(a, aten_operand(a, 2), aten_type(a, x));
     aten_new(a, choose(a, two(a, OP_le, x, limit), other, x));
 }
 
@@ -166,7 +184,7 @@ void build_threshold(struct aten *a)
 void build_logaddexp(struct aten *a)
 {
     value x[2];
-    const enum dtype dtype = aten_pair(a, 0, 1, true, x);
+    const enum dtype dtype = aten_pair(a, 0, 1, PAIR_INEXACT, x);
     const value left = aten_wide(a, x[0]), right = aten_wide(a, x[1]), most = two(a, OP_maximum, left, right);
     const value apart = graph_map1(a->graph, OP_neg, graph_map1(a->graph, OP_abs, two(a, OP_sub, left, right)));
     const value tail = graph_map1(a->graph, OP_log1p, graph_map1(a->graph, OP_exp, apart));

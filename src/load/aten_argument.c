@@ -4,6 +4,7 @@
  *     i64[4] * 2.0       f32     a Python number of a higher category takes the default dtype
  *     bf16[4] * 1j       c64     f16[4] * 1j would be complex32, which is refused
  */
+#include "graph/element.h"
 #include "load/aten.h"
 
 #include <string.h>
@@ -296,7 +297,22 @@ enum dtype aten_promote(struct aten *a, const struct operand *operands, int coun
     return dtype == UNDEFINED ? DT_f32 : dtype;
 }
 
+/* A literal rounded to f16 or bf16; one that does not fit stays. */
+static struct number number_rounded(struct number number, enum dtype dtype)
+{
+    char bytes[16];
+    const bool narrow = dtype == DT_f16 || dtype == DT_bf16;
+    return narrow && element_store(dtype, number, bytes) ? element_load(dtype, bytes) : number;
+}
+
 value aten_as(struct aten *a, struct operand operand, enum dtype dtype)
+{
+    if (!operand.value)
+        operand.number = number_rounded(operand.number, dtype);
+    return aten_as_written(a, operand, dtype);
+}
+
+value aten_as_written(struct aten *a, struct operand operand, enum dtype dtype)
 {
     if (operand.value)
         return aten_cast(a, operand.value, dtype);
@@ -307,13 +323,13 @@ value aten_as(struct aten *a, struct operand operand, enum dtype dtype)
     return graph_scalar(a->graph, dtype, operand.number);
 }
 
-enum dtype aten_pair(struct aten *a, int x, int y, bool inexact, value out[2])
+enum dtype aten_pair(struct aten *a, int x, int y, int how, value out[2])
 {
     const struct operand operands[2] = {aten_operand(a, x), aten_operand(a, y)};
     enum dtype dtype = aten_promote(a, operands, 2);
-    if (inexact)
+    if (how & PAIR_INEXACT)
         dtype = aten_inexact(dtype);
-    out[0] = aten_as(a, operands[0], dtype);
-    out[1] = aten_as(a, operands[1], dtype);
+    for (int i = 0; i < 2; i++)
+        out[i] = how & PAIR_AS_WRITTEN ? aten_as_written(a, operands[i], dtype) : aten_as(a, operands[i], dtype);
     return dtype;
 }

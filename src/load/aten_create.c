@@ -304,6 +304,25 @@ void build_stack(struct aten *a)
     aten_new(a, graph_concat(a->graph, values, a->arguments[0].count, axis));
 }
 
+/* hstack, vstack, dstack: tensors of at least 1, 2, 3 dims joined along dim 1 (hstack of lines: 0), 0, 2. op: none, not, add */
+void build_stack_along(struct aten *a)
+{
+    value *values = list_promoted(a, &a->arguments[0]);
+    if (!values)
+        return;
+    const int least = a->op == OP_none ? 1 : a->op == OP_not ? 2 : 3;
+    for (int i = 0; i < a->arguments[0].count; i++) {
+        if (aten_rank(a, values[i]) == 0)
+            values[i] = graph_unsqueeze(a->graph, values[i], 0);
+        if (aten_rank(a, values[i]) == 1 && least > 1)
+            values[i] = graph_unsqueeze(a->graph, values[i], 0);
+        if (aten_rank(a, values[i]) == 2 && least > 2)
+            values[i] = graph_unsqueeze(a->graph, values[i], 2);
+    }
+    const int axis = least == 1 ? aten_rank(a, values[0]) > 1 : least == 2 ? 0 : 2;
+    aten_new(a, graph_concat(a->graph, values, a->arguments[0].count, axis));
+}
+
 /* -- repeats --------------------------------------------------------------------------------------------------- */
 
 /* Each dim d becomes [times[d], size] (tiles) or [size, times[d]] (each element), and then one dim. */

@@ -123,7 +123,8 @@ void build_frac(struct aten *a)
 void build_map2(struct aten *a)
 {
     value x[2];
-    aten_pair(a, 0, 1, op_info[a->op].on == ON_F, x);
+    const int inexact = op_info[a->op].on == ON_F ? PAIR_INEXACT : 0;
+    aten_pair(a, 0, 1, a->op == OP_mul || a->op == OP_div ? inexact | PAIR_AS_WRITTEN : inexact, x);
     aten_new(a, map_checked(a, a->op, x, 2));
 }
 
@@ -136,21 +137,22 @@ static value add_scaled(struct aten *a, value x, value y, int alpha)
         return graph_map2(a->graph, a->op, x, y);
     if (!dtype_is_float(dtype) || factor.value)
         return graph_map2(a->graph, a->op, x, graph_map2(a->graph, OP_mul, y, aten_as(a, factor, dtype)));
-    const double sign = a->op == OP_sub ? -1 : 1;
-    return graph_map3(a->graph, OP_fma, y, aten_number(a, dtype, sign * factor.number.re), x);
+    struct operand signed_factor = factor;
+    signed_factor.number.re = a->op == OP_sub ? -factor.number.re : factor.number.re;
+    return graph_map3(a->graph, OP_fma, y, aten_as(a, signed_factor, dtype), x);
 }
 
 void build_add(struct aten *a)
 {
     value x[2];
-    aten_pair(a, 0, 1, false, x);
+    aten_pair(a, 0, 1, 0, x);
     aten_new(a, add_scaled(a, x[0], x[1], 2));
 }
 
 void build_reverse_sub(struct aten *a)
 {
     value x[2];
-    aten_pair(a, 0, 1, false, x);
+    aten_pair(a, 0, 1, 0, x);
     aten_new(a, add_scaled(a, x[1], x[0], 2));
 }
 
@@ -159,7 +161,7 @@ void build_div_mode(struct aten *a)
 {
     const char *mode = a->op == OP_div_floor ? "floor" : aten_string(a, 2);
     value x[2];
-    aten_pair(a, 0, 1, mode[0] == 0, x);
+    aten_pair(a, 0, 1, mode[0] ? PAIR_AS_WRITTEN : PAIR_AS_WRITTEN | PAIR_INEXACT, x);
     const enum op op = strcmp(mode, "floor") == 0 ? OP_div_floor : strcmp(mode, "trunc") == 0 ? OP_div_trunc : OP_div;
     aten_new(a, map_checked(a, op, x, 2));
 }
@@ -176,7 +178,7 @@ void build_logical(struct aten *a)
 void build_number_wins(struct aten *a)
 {
     value x[2];
-    const enum dtype dtype = aten_pair(a, 0, 1, false, x);
+    const enum dtype dtype = aten_pair(a, 0, 1, 0, x);
     value best = map_checked(a, a->op, x, 2);
     if (dtype_is_float(dtype)) {
         best = graph_map3(a->graph, OP_where, graph_map1(a->graph, OP_is_nan, x[0]), x[1], best);

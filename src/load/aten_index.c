@@ -94,7 +94,7 @@ static bool put_masked(struct aten *a, value x, value source)
     const int rank = aten_rank(a, x), depth = aten_rank(a, mask);
     if (!is_mask(a, mask) || depth > rank)
         return false;
-    source = graph_reshape(a->graph, source, NULL, 0);
+    source = graph_reshape(a->graph, source, &(dim){0}, 0);
     for (int d = depth; d < rank; d++)
         mask = graph_unsqueeze(a->graph, mask, d);
     mask = aten_cast(a, mask, DT_bool);

@@ -107,7 +107,7 @@ void build_add_product_of_matrices(struct aten *a)
 void build_outer(struct aten *a)
 {
     value x[2];
-    aten_pair(a, 0, 1, false, x);
+    aten_pair(a, 0, 1, 0, x);
     if (aten_rank(a, x[0]) == 1 && aten_rank(a, x[1]) == 1)
         aten_new(a, graph_map2(a->graph, OP_mul, graph_unsqueeze(a->graph, x[0], 1), x[1]));
     else

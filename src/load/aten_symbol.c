@@ -146,9 +146,9 @@ void build_item(struct aten *a)
     const value x = aten_value(a, 0);
     const enum result_kind kind = a->call->result_count ? a->call->results[0].kind : RESULT_NONE;
     if (kind == RESULT_FLOAT)
-        aten_new(a, graph_reshape(a->graph, aten_cast(a, x, DT_f64), NULL, 0));
+        aten_new(a, graph_reshape(a->graph, aten_cast(a, x, DT_f64), &(dim){0}, 0));
     else if (kind == RESULT_BOOL)
-        aten_new(a, graph_reshape(a->graph, aten_cast(a, x, DT_bool), NULL, 0));
+        aten_new(a, graph_reshape(a->graph, aten_cast(a, x, DT_bool), &(dim){0}, 0));
     else if (graph_node(a->graph, x)->op == OP_size)
         aten_known(a, graph_node(a->graph, x)->attributes.sizes[0]);
     else

@@ -51,7 +51,7 @@ static void range_text(int64_t low, int64_t high, char *out, size_t size)
 
 static phasor_status bind_symbol(struct binder *binder, dim d, int64_t size, const char *input, int axis)
 {
-    int index;
+    int index = 0;
     char here[160], there[160], range[64];
     const struct size_symbol *symbol = symbol_of(binder, d, &index);
     struct binding *binding = &binder->bindings[index];

@@ -107,16 +107,11 @@ static bool is_worth_it(const struct fold *f, value v)
     return nbytes <= TABLE_BYTES || nbytes <= f->bytes[v] || f->cost[v] >= COST_WORTH;
 }
 
-static void fold_mark(struct fold *f)
+/* What `to` must have: results, inputs and states, and operands of what is not computed now. */
+static void fold_mark_needed(struct fold *f)
 {
-    const size_t count = f->from->nodes.count;
-    for (size_t v = 1; v < count; v++) {
-        f->constant[v] = node_is_constant(f, graph_node(f->from, (value)v));
-        weigh(f, (value)v);
-        f->computed[v] = f->constant[v] && is_worth_it(f, (value)v);
-    }
     rewrite_mark_pinned(f->from, f->needed);
-    for (size_t v = count; v-- > 1;) {
+    for (size_t v = f->from->nodes.count; v-- > 1;) {
         const struct node *node = graph_node(f->from, (value)v);
         f->needed[v] = f->needed[v] || node->op == OP_input || node->op == OP_state;
         for (int i = 0; f->needed[v] && !f->computed[v] && i < node->argument_count; i++)
@@ -125,25 +120,47 @@ static void fold_mark(struct fold *f)
     f->needed[0] = false;
 }
 
+static void fold_mark(struct fold *f)
+{
+    rewrite_mark_pinned(f->from, f->pinned);
+    for (size_t v = 1; v < f->from->nodes.count; v++) {
+        f->constant[v] = node_is_constant(f, graph_node(f->from, (value)v));
+        weigh(f, (value)v);
+        f->computed[v] = f->constant[v] && is_worth_it(f, (value)v);
+    }
+    fold_mark_needed(f);
+}
+
 /* -- computing --------------------------------------------------------------------------------- */
 
+static phasor_status fold_compute(struct fold *f, value *wanted, bool *out_of_range)
+{
+    int count = 0;
+    for (size_t v = 1; v < f->from->nodes.count; v++)
+        if (f->computed[v] && f->needed[v])
+            wanted[count++] = (value)v;
+    if (count == 0)
+        return PHASOR_OK;
+    TRY(eval_values(f->from, &(struct eval_options){.fma = true}, wanted, count, &f->results,
+                    out_of_range));
+    f->evaluated = true;
+    return PHASOR_OK;
+}
+
+/* An index that is out of range is for the call to report: nothing is folded then. */
 static phasor_status fold_evaluate(struct fold *f)
 {
     const size_t count = f->from->nodes.count;
     value *wanted = memory_new(count * sizeof *wanted);
     if (!wanted)
         return fail_memory();
-    int wanted_count = 0;
-    for (size_t v = 1; v < count; v++)
-        if (f->computed[v] && f->needed[v])
-            wanted[wanted_count++] = (value)v;
     bool out_of_range = false;
-    phasor_status status = PHASOR_OK;
-    if (wanted_count)
-        status = eval_values(f->from, &(struct eval_options){.fma = true}, wanted, wanted_count,
-                             &f->results, &out_of_range);
-    f->evaluated = wanted_count && status == PHASOR_OK;
+    const phasor_status status = fold_compute(f, wanted, &out_of_range);
     memory_free(wanted);
+    if (status == PHASOR_OK && out_of_range) {
+        memset(f->computed, 0, count * sizeof *f->computed);
+        fold_mark_needed(f);
+    }
     return status;
 }
 
@@ -241,7 +258,6 @@ phasor_status rewrite_fold(const struct graph *from, struct graph *to)
                      .bytes = memory_new(count * sizeof(int64_t))};
     phasor_status status = fail_memory();
     if (f.map && f.pinned && f.constant && f.computed && f.needed && f.cost && f.bytes) {
-        rewrite_mark_pinned(from, f.pinned);
         fold_mark(&f);
         status = fold_build(&f);
     }

@@ -8,6 +8,7 @@
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 struct printer {
     const struct graph *graph;
@@ -49,8 +50,11 @@ static void print_data(struct printer *p, const struct data *data)
 
 static void print_attributes(struct printer *p, const struct attributes *a)
 {
-    text_format(p->out, " %d %d %d %" PRId64 " %" PRId64 " %a %a", a->axis, a->flag, a->index, a->step, a->number.i,
-                a->number.re, a->number.im);
+    uint64_t re, im; /* bits: text would depend on the locale */
+    memcpy(&re, &a->number.re, sizeof re);
+    memcpy(&im, &a->number.im, sizeof im);
+    text_format(p->out, " %d %d %d %" PRId64 " %" PRId64 " %" PRIx64 " %" PRIx64, a->axis, a->flag, a->index, a->step,
+                a->number.i, re, im);
     text_add(p->out, " [");
     for (int i = 0; i < a->axis_count; i++)
         text_format(p->out, " %d", a->axes[i]);

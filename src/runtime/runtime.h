@@ -160,8 +160,8 @@ struct call_slot {
     bool tensor, host; /* host memory on a CUDA device */
     int64_t low, high; /* bytes of its elements, relative to `bytes`; equal when it has none */
     int number;        /* of its record in the words: index of its rank */
-    double real;       /* FLOAT, BOOL */
-    uint8_t boolean;
+    double real;       /* FLOAT */
+    uint8_t boolean;   /* BOOL */
 };
 
 enum call_form { CALL_OWNED, CALL_INTO, CALL_SHAPES }; /* SHAPES: prepare and show; nothing is read */
@@ -175,7 +175,7 @@ struct call {
     struct call_slot *in, *out; /* out: CALL_INTO */
     int64_t *words;             /* what a specialisation depends on; call.c says how they are laid out */
     size_t word_count, word_capacity;
-    bool failed; /* memory */
+    bool in_place; /* an output is just the memory of an input */
     int64_t word_space[CALL_WORDS];
     struct call_slot in_space[CALL_SLOTS], out_space[CALL_SLOTS];
 };
@@ -192,10 +192,8 @@ static inline const int64_t *call_strides(const struct call *c, const struct cal
 {
     return call_sizes(c, s) + call_rank(c, s);
 }
-/* Outputs that are in the caller's memory of inputs. Exactly the same memory is for the specialisation to judge. */
-struct call_overlap {
-    int output, input;
-};
+/* Each output that is just the memory of an input is one of the pairs that allow that. */
+phasor_status call_check_in_place(const struct call *call, const struct recipe_pair *pairs, int count);
 
 /* -- specialisations ------------------------------------------------------------------------------------------- */
 

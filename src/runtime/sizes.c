@@ -32,29 +32,29 @@ static bool dim_is_linear(const struct sizes *sizes, dim d, int *symbol, int64_t
     return n->kind == SIZE_SYMBOL;
 }
 
-static phasor_status symbol_give(struct solver *solver, int symbol, int64_t value, const char *name)
+static phasor_status symbol_give(struct solver *solver, int symbol, int64_t size, const char *name)
 {
     const struct size_symbol *s = &solver->graph->sizes->symbols.at[symbol];
-    if (solver->given[symbol] && solver->values[symbol] != value)
+    if (solver->given[symbol] && solver->values[symbol] != size)
         return fail(PHASOR_ERROR_INPUT, "%s and %s are one size (%s), but ask for %" PRId64 " and %" PRId64,
-                    solver->given[symbol], name, s->name, solver->values[symbol], value);
-    if (value < s->low || value > s->high)
-        return fail(PHASOR_ERROR_INPUT, "%s: %" PRId64 " is out of range: %s must be in %" PRId64 "..%" PRId64, name, value,
+                    solver->given[symbol], name, s->name, solver->values[symbol], size);
+    if (size < s->low || size > s->high)
+        return fail(PHASOR_ERROR_INPUT, "%s: %" PRId64 " is out of range: %s must be in %" PRId64 "..%" PRId64, name, size,
                     s->name, s->low, s->high);
-    solver->values[symbol] = value;
+    solver->values[symbol] = size;
     solver->given[symbol] = name;
     return PHASOR_OK;
 }
 
-static phasor_status dim_give(struct solver *solver, dim d, int64_t value, const char *name)
+static phasor_status dim_give(struct solver *solver, dim d, int64_t size, const char *name)
 {
     const struct sizes *sizes = solver->graph->sizes;
     int symbol;
     int64_t factor, literal;
     if (size_is_literal(sizes, d)) {
-        if (size_value(sizes, d) == value)
+        if (size_value(sizes, d) == size)
             return PHASOR_OK;
-        return fail(PHASOR_ERROR_INPUT, "%s: %" PRId64 " was asked for, but this size is always %" PRId64, name, value,
+        return fail(PHASOR_ERROR_INPUT, "%s: %" PRId64 " was asked for, but this size is always %" PRId64, name, size,
                     size_value(sizes, d));
     }
     struct text expression = {0};
@@ -62,10 +62,10 @@ static phasor_status dim_give(struct solver *solver, dim d, int64_t value, const
     size_print(sizes, d, &expression);
     if (!dim_is_linear(sizes, d, &symbol, &factor, &literal))
         status = fail(PHASOR_ERROR_INPUT, "%s is %s: give the symbols in it", name, text_get(&expression));
-    else if ((value - literal) % factor != 0)
-        status = fail(PHASOR_ERROR_INPUT, "%s: %" PRId64 " is impossible, the size is %s", name, value, text_get(&expression));
+    else if ((size - literal) % factor != 0)
+        status = fail(PHASOR_ERROR_INPUT, "%s: %" PRId64 " is impossible, the size is %s", name, size, text_get(&expression));
     else
-        status = symbol_give(solver, symbol, (value - literal) / factor, name);
+        status = symbol_give(solver, symbol, (size - literal) / factor, name);
     text_free(&expression);
     return status;
 }

@@ -155,17 +155,17 @@ int inputs_shape_from(const struct settings *settings, const phasor_program *pro
     struct size_set set;
     uint64_t combinations;
     int count;
-    TRY(sizes_read(settings, &set));
-    int status = sizes_count(&set, &combinations);
+    TRY(size_set_read(settings, &set));
+    int status = size_set_count(&set, &combinations);
     if (status == PHASOR_OK && combinations != 1)
         status =
             report_failure(PHASOR_ERROR_USAGE, "--dim: one size for each name here, not several");
     if (status == PHASOR_OK) {
-        phasor_binding *bindings = sizes_at(&set, 0, &count);
+        phasor_binding *bindings = size_set_at(&set, 0, &count);
         status = inputs_shape(program, bindings, count, out);
         free(bindings);
     }
-    sizes_free(&set);
+    size_set_free(&set);
     return status;
 }
 

@@ -103,24 +103,27 @@ static int command_run(struct settings *settings, uint64_t used)
     return command->function(settings);
 }
 
+static int settings_run(struct settings *settings, uint64_t used)
+{
+    if (settings->version) {
+        printf("phasor %s\n", phasor_version());
+        return PHASOR_OK;
+    }
+    if (settings->operands.count > 0)
+        return command_run(settings, used);
+    help_print(settings->help ? stdout : stderr);
+    return settings->help ? PHASOR_OK : PHASOR_ERROR_USAGE;
+}
+
 static int line_run(int argc, char **argv)
 {
     struct settings settings;
     uint64_t used;
-    TRY(options_read(argc, argv, &settings, &used));
-    if (settings.version) {
-        printf("phasor %s\n", phasor_version());
-        return PHASOR_OK;
-    }
-    int status = PHASOR_OK;
-    const char **words = settings.operands.at;
-    if (settings.operands.count > 0) {
-        status = command_run(&settings, used);
-    } else {
-        help_print(settings.help ? stdout : stderr);
-        status = settings.help ? PHASOR_OK : PHASOR_ERROR_USAGE;
-    }
-    free(words);
+    int status = options_read(argc, argv, &settings, &used);
+    const char **operands = settings.operands.at; /* settings_run moves on in them */
+    if (status == PHASOR_OK)
+        status = settings_run(&settings, used);
+    free(operands);
     free(settings.dims.at);
     return status;
 }

@@ -84,9 +84,9 @@ static int target_open(const struct settings *settings, struct prewarm *prewarm,
         phasor_program_load(prewarm->runtimes[arch], path, settings->model, &target->program));
     TRY(refusals_report(target->program, path));
     if (arch == 0)
-        TRY(sizes_skip(&prewarm->sizes[program], target->program));
+        TRY(size_set_skip(&prewarm->sizes[program], target->program));
     target->sizes = &prewarm->sizes[program];
-    TRY(sizes_count(target->sizes, &target->combinations));
+    TRY(size_set_count(target->sizes, &target->combinations));
     /* Each combination is two jobs. */
     if (target->combinations > (uint64_t)INT64_MAX / 4 || prewarm->total > (uint64_t)INT64_MAX / 4)
         return report_failure(PHASOR_ERROR_USAGE,
@@ -102,7 +102,7 @@ static int targets_open(const struct settings *settings, struct prewarm *prewarm
     prewarm->targets =
         memory_need((size_t)programs * (size_t)prewarm->arch_count, sizeof *prewarm->targets);
     for (int i = 0; i < programs; i++) {
-        TRY(sizes_read(settings, &prewarm->sizes[i]));
+        TRY(size_set_read(settings, &prewarm->sizes[i]));
         prewarm->program_count++;
         for (int arch = 0; arch < prewarm->arch_count; arch++)
             TRY(target_open(settings, prewarm, i, arch));
@@ -118,7 +118,7 @@ static void prewarm_close(struct prewarm *prewarm)
     for (int i = 0; prewarm->runtimes && i < prewarm->arch_count; i++)
         phasor_close(prewarm->runtimes[i]);
     for (int i = 0; i < prewarm->program_count; i++)
-        sizes_free(&prewarm->sizes[i]);
+        size_set_free(&prewarm->sizes[i]);
     free(prewarm->targets);
     free(prewarm->sizes);
     free(prewarm->runtimes);
@@ -174,6 +174,7 @@ static void figures_print(const struct prewarm_figures *figures)
 static int prewarm_run(const struct settings *settings, struct prewarm *prewarm)
 {
     struct prewarm_figures figures;
+    TRY(size_set_check(settings));
     TRY(archs_choose(settings, prewarm));
     TRY(runtimes_open(settings, prewarm));
     TRY(targets_open(settings, prewarm));

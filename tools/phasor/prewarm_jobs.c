@@ -53,7 +53,7 @@ static int job_run(const struct prewarm *prewarm, uint64_t job, bool *said)
     const struct prewarm_target *target = target_find(prewarm, &job);
     struct inputs inputs;
     int count;
-    phasor_binding *bindings = sizes_at(target->sizes, job / JOBS_OF_COMBINATION, &count);
+    phasor_binding *bindings = size_set_at(target->sizes, job / JOBS_OF_COMBINATION, &count);
     const int shaped = inputs_shape(target->program, bindings, count, &inputs);
     free(bindings);
     *said = shaped != PHASOR_OK;

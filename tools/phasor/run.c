@@ -6,6 +6,7 @@
 #include "inputs.h"
 #include "open.h"
 #include "results.h"
+#include "sizes.h"
 
 #include <stdlib.h>
 
@@ -153,7 +154,7 @@ static int usage_check(const struct settings *settings)
                               "--dim and --inputs: the file gives the sizes already");
     if ((settings->rtol >= 0 || settings->atol >= 0) && !settings->expect)
         return report_failure(PHASOR_ERROR_USAGE, "--rtol and --atol need --expect");
-    return PHASOR_OK;
+    return size_set_check(settings);
 }
 
 int run_command(const struct settings *settings)

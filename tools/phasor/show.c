@@ -6,6 +6,7 @@
 #include "inputs.h"
 #include "open.h"
 #include "options.h"
+#include "sizes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -102,7 +103,7 @@ static int usage_check(const struct settings *settings, const char *stage)
         return report_failure(PHASOR_ERROR_USAGE,
                               "--dim goes with --stage plan, cuda and ptx: %s has all sizes",
                               stage);
-    return PHASOR_OK;
+    return size_set_check(settings);
 }
 
 int show_command(const struct settings *settings)

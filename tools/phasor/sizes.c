@@ -178,7 +178,7 @@ static int lines_read(const char *path, struct size_set *set)
 
 /* -- the set ----------------------------------------------------------------------------------- */
 
-int sizes_read(const struct settings *settings, struct size_set *out)
+int size_set_read(const struct settings *settings, struct size_set *out)
 {
     *out = (struct size_set){0};
     int status = PHASOR_OK;
@@ -189,11 +189,11 @@ int sizes_read(const struct settings *settings, struct size_set *out)
     if (status == PHASOR_OK && settings->lengths)
         status = lines_read(settings->lengths, out);
     if (status != PHASOR_OK)
-        sizes_free(out);
+        size_set_free(out);
     return status;
 }
 
-void sizes_free(struct size_set *set)
+void size_set_free(struct size_set *set)
 {
     for (int i = 0; i < set->axis_count; i++) {
         free(set->axes[i].name);
@@ -206,7 +206,15 @@ void sizes_free(struct size_set *set)
     *set = (struct size_set){0};
 }
 
-int sizes_count(const struct size_set *set, uint64_t *out)
+int size_set_check(const struct settings *settings)
+{
+    struct size_set set;
+    TRY(size_set_read(settings, &set));
+    size_set_free(&set);
+    return PHASOR_OK;
+}
+
+int size_set_count(const struct size_set *set, uint64_t *out)
 {
     uint64_t count = set->has_lines ? set->line_count : 1;
     for (int i = 0; i < set->axis_count; i++)
@@ -216,7 +224,7 @@ int sizes_count(const struct size_set *set, uint64_t *out)
     return PHASOR_OK;
 }
 
-phasor_binding *sizes_at(const struct size_set *set, uint64_t index, int *count)
+phasor_binding *size_set_at(const struct size_set *set, uint64_t index, int *count)
 {
     static const struct size_line none;
     uint64_t rest = index;
@@ -303,7 +311,7 @@ static int line_in_range(const struct size_line *line, const phasor_program *pro
     return PHASOR_OK;
 }
 
-int sizes_skip(struct size_set *set, const phasor_program *program)
+int size_set_skip(struct size_set *set, const phasor_program *program)
 {
     for (int i = 0; i < set->axis_count; i++)
         TRY(axis_skip(set, &set->axes[i], program));

@@ -29,17 +29,19 @@ struct size_set {
     struct size_line *lines;
     size_t line_count;
     bool has_lines;   /* a file was read; without one, a single empty line counts */
-    uint64_t skipped; /* values that sizes_skip took out, lines with such a value */
+    uint64_t skipped; /* values that size_set_skip took out, lines with such a value */
 };
 
-int sizes_read(const struct settings *settings, struct size_set *out);
-void sizes_free(struct size_set *set);
+int size_set_read(const struct settings *settings, struct size_set *out);
+/* Only whether they can be read: usage errors come before any work. */
+int size_set_check(const struct settings *settings);
+void size_set_free(struct size_set *set);
 
 /* Takes out values outside the range that the program gives to the dim they name, and counts them.
  * Names that the program does not know are left, for phasor_program_sizes to refuse. */
-int sizes_skip(struct size_set *set, const phasor_program *program);
+int size_set_skip(struct size_set *set, const phasor_program *program);
 
 /* How many combinations there are: 1 without any --dim. */
-int sizes_count(const struct size_set *set, uint64_t *out);
+int size_set_count(const struct size_set *set, uint64_t *out);
 /* The bindings of one combination. Free with free(); the names belong to the set. */
-phasor_binding *sizes_at(const struct size_set *set, uint64_t index, int *count);
+phasor_binding *size_set_at(const struct size_set *set, uint64_t index, int *count);

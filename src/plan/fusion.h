@@ -1,0 +1,56 @@
+/* fusion.h - the work of plan_fuse, shared by its three files.
+ *
+ *     place.c   buffers of leaves, of outputs, of what the call changes
+ *     keep.c    which other values are kept in memory
+ *     fuse.c    the kernels that compute them
+ */
+#pragma once
+#include "plan/plan.h"
+
+struct fusion {
+    struct plan *plan;
+    struct graph *graph;
+    const struct call_shape *call;
+    const struct layout *layouts;
+    const struct plan_options *options;
+    bool *live;
+    bool *setup;      /* depends on no input and no state */
+    bool *kept;       /* computed into memory by a kernel */
+    bool *target;     /* kept because an output or a change shows it */
+    int *cost;        /* of computing an element from what is kept */
+    int *users;       /* live readers */
+    int *kernel_of;   /* kept value -> its kernel; -1 */
+    int *memory_of;   /* root -> index in plan->memories; -1 */
+};
+
+/* One store that somebody outside sees. */
+struct target {
+    value node;
+    int buffer;
+    bool copy;
+};
+
+struct targets {
+    ARRAY(struct target) list;
+};
+
+static inline const struct node *fusion_node(const struct fusion *f, value v)
+{
+    return graph_node(f->graph, v);
+}
+
+int64_t fusion_count(const struct fusion *f, value v); /* elements */
+bool fusion_is_leaf(const struct fusion *f, value v);
+bool fusion_has_memory(const struct fusion *f, value v); /* input, state, data */
+bool fusion_is_scan(enum op op);
+bool fusion_is_scatter(enum op op);
+value fusion_only_user(const struct fusion *f, value v); /* 0: none, or several */
+
+/* place.c: leaves get buffers; targets and copies collect what kernels must store. */
+phasor_status place_all(struct fusion *f, struct targets *targets, struct targets *copies);
+/* A kept value that nobody outside sees gets workspace, or a table when it is setup. */
+phasor_status place_inner(struct fusion *f, value v);
+
+/* keep.c: f->setup, f->users before placing; f->kept and f->cost after it. */
+void keep_prepare(struct fusion *f);
+phasor_status keep_choose(struct fusion *f);

@@ -1,0 +1,149 @@
+/* keep.c - which values are kept in memory besides those that somebody outside sees.
+ *
+ *     cos(angle) [1, s25, 1, 64], read by mul [s37, s25, 8, 64]     kept: dear, and read eight times and more
+ *     add(x, 1), read by mul of its own shape                       not kept: an addition costs less than a load
+ */
+#include "plan/fusion.h"
+
+enum { DEAR = 8, COST_MAX = 256 };
+
+int64_t fusion_count(const struct fusion *f, value v)
+{
+    return size_value(f->graph->sizes, graph_count(f->graph, v));
+}
+
+bool fusion_is_leaf(const struct fusion *f, value v)
+{
+    return op_info[fusion_node(f, v)->op].kind == KIND_LEAF;
+}
+
+bool fusion_has_memory(const struct fusion *f, value v)
+{
+    const enum op op = fusion_node(f, v)->op;
+    return op == OP_input || op == OP_state || op == OP_data;
+}
+
+bool fusion_is_scan(enum op op)
+{
+    return op == OP_cumsum || op == OP_cumprod;
+}
+
+bool fusion_is_scatter(enum op op)
+{
+    return op == OP_index_put || op == OP_scatter;
+}
+
+value fusion_only_user(const struct fusion *f, value v)
+{
+    if (f->users[v] != 1)
+        return 0;
+    for (value user = v + 1; user < f->graph->nodes.count; user++)
+        for (int i = 0; f->live[user] && i < fusion_node(f, user)->argument_count; i++)
+            if (fusion_node(f, user)->arguments[i] == v)
+                return user;
+    return 0;
+}
+
+/* Rows with a kernel of their own kind. */
+static bool is_special(const struct fusion *f, value v)
+{
+    const enum op op = fusion_node(f, v)->op;
+    return op_info[op].kind == KIND_REDUCE || fusion_is_scan(op) || fusion_is_scatter(op);
+}
+
+/* -- what is kept ---------------------------------------------------------------------------------------------- */
+
+static void find_setup(struct fusion *f)
+{
+    for (value v = 1; v < f->graph->nodes.count; v++) {
+        const struct node *n = fusion_node(f, v);
+        f->setup[v] = n->op != OP_input && n->op != OP_state;
+        for (int i = 0; i < n->argument_count; i++)
+            f->setup[v] &= f->setup[n->arguments[i]];
+    }
+}
+
+static void count_users(struct fusion *f)
+{
+    for (value v = 1; v < f->graph->nodes.count; v++)
+        for (int i = 0; f->live[v] && i < fusion_node(f, v)->argument_count; i++)
+            f->users[fusion_node(f, v)->arguments[i]]++;
+}
+
+/* Through views that neither compute nor move: what is worth keeping is what they show. */
+static value shown_by(const struct fusion *f, value v)
+{
+    while (op_info[fusion_node(f, v)->op].kind == KIND_VIEW && op_info[fusion_node(f, v)->op].memory != MEMORY_COPY)
+        v = fusion_node(f, v)->arguments[0];
+    return v;
+}
+
+static bool moves_elements(enum op op)
+{
+    return op_info[op].kind == KIND_VIEW && op_info[op].memory == MEMORY_COPY && op != OP_clone && op != OP_pair;
+}
+
+static bool grows(const struct fusion *f, value from, value to)
+{
+    return fusion_count(f, to) >= 2 * fusion_count(f, from);
+}
+
+/* Whether reading `operand` in `reader` is a reason to keep it. */
+static bool worth_keeping(const struct fusion *f, value operand, value reader)
+{
+    const value shown = shown_by(f, operand);
+    const bool broadcast = grows(f, operand, reader);
+    const bool moved = moves_elements(fusion_node(f, reader)->op) && f->users[shown] > 1;
+    const bool fixed = f->setup[operand] && !f->setup[reader];
+    return f->cost[shown] >= DEAR && (broadcast || moved || fixed);
+}
+
+static void keep(struct fusion *f, value v)
+{
+    v = shown_by(f, v);
+    if (!fusion_is_leaf(f, v))
+        f->kept[v] = true;
+}
+
+/* Index operands and sources of special kernels are traced like any other; their result is kept. */
+static void weigh(struct fusion *f, value v)
+{
+    const struct node *n = fusion_node(f, v);
+    int64_t cost = op_info[n->op].kind == KIND_MAP ? op_info[n->op].cost : 0;
+    for (int i = 0; i < n->argument_count; i++) {
+        if (worth_keeping(f, n->arguments[i], v))
+            keep(f, n->arguments[i]);
+        const value shown = shown_by(f, n->arguments[i]);
+        cost += f->kept[shown] || fusion_is_leaf(f, shown) ? 0 : f->cost[shown];
+    }
+    if (is_special(f, v) || cost > COST_MAX)
+        f->kept[v] = true;
+    f->cost[v] = cost > COST_MAX ? COST_MAX : (int)cost;
+}
+
+static phasor_status check_supported(const struct fusion *f, value v)
+{
+    const struct node *n = fusion_node(f, v);
+    const bool core = op_info[n->op].kind == KIND_CORE && n->op != OP_index && n->op != OP_gather && !is_special(f, v);
+    if (core || (fusion_is_scatter(n->op) && n->attributes.flag != 0))
+        return fail(PHASOR_ERROR_REFUSED, "%s: %s has no GPU kernel yet; run with the CPU device", n->name,
+                    n->origin ? n->origin->target : op_info[n->op].name);
+    return PHASOR_OK;
+}
+
+phasor_status keep_choose(struct fusion *f)
+{
+    for (value v = 1; v < f->graph->nodes.count; v++) {
+        if (!f->live[v] || fusion_is_leaf(f, v))
+            continue;
+        TRY(check_supported(f, v));
+        weigh(f, v);
+    }
+    return PHASOR_OK;
+}
+
+void keep_prepare(struct fusion *f)
+{
+    find_setup(f);
+    count_users(f);
+}

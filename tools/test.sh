@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# test.sh - builds Phasor and runs its tests.
+#
+#     tools/test.sh           every test that needs no GPU: preset dev, then all of it under asan
+#     tools/test.sh --fast    preset dev alone
+#     tools/test.sh --gpu     the tests that need a GPU (ctest label gpu), preset dev
+#
+# More words go to ctest: tools/test.sh --fast -R test_cache. The last lines are ctest's own count.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+presets=(dev asan)
+labels=(--label-exclude gpu)
+case "${1:-}" in
+--fast)
+    presets=(dev)
+    shift
+    ;;
+--gpu)
+    presets=(dev)
+    labels=(--label-regex gpu)
+    shift
+    ;;
+--help)
+    sed -n 's/^# \{0,1\}//p' tools/test.sh | sed 1d
+    exit
+    ;;
+esac
+
+tools/setup.sh
+for preset in "${presets[@]}"; do
+    printf '\n== %s ==\n' "$preset"
+    mkdir -p build
+    if ! cmake --preset "$preset" >"build/$preset-configure.log" 2>&1; then
+        cat "build/$preset-configure.log"
+        exit 1
+    fi
+    cmake --build --preset "$preset" -- --quiet
+    ctest --preset "$preset" --no-tests=error "${labels[@]}" "$@"
+done
