@@ -227,3 +227,8 @@ DEVICE float highest(float) { return INFINITE; }
 DEVICE double highest(double) { return (double)INFINITE; }
 DEVICE long long highest(long long) { return 9223372036854775807LL; }
 DEVICE bool highest(bool) { return true; }
+
+// ---- order: NaN is above every number, and best in both searches ----
+template <class T> DEVICE bool above(T x, T y) { return x > y || (x != x && y == y); }
+template <class T> DEVICE bool below(T x, T y) { return x < y || (x != x && y == y); }
+template <class T> DEVICE bool below_or_number(T x, T y) { return x < y || (x == x && y != y); }

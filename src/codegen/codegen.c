@@ -3,6 +3,7 @@
 
 #include "codegen/kernel.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +33,23 @@ dim kernel_count(const struct kernel_builder *builder, const dim *sizes, int ran
     for (int d = 0; d < rank; d++)
         count = size_mul(&builder->plan->sizes, count, sizes[d]);
     return count;
+}
+
+phasor_status kernel_emitter(struct kernel_builder *builder, struct emitter *emitter)
+{
+    TRY(emitter_init(emitter, &builder->trace, &builder->functions));
+    emitter->pointers = builder->pointers;
+    emitter->written = builder->written;
+    emitter->wide = builder->wide = kernel_is_wide(builder);
+    return PHASOR_OK;
+}
+
+phasor_status kernel_emitter_end(struct kernel_builder *builder, struct emitter *emitter)
+{
+    const phasor_status status = emitter->status;
+    builder->uses_flag |= emitter->uses_flag;
+    emitter_free(emitter);
+    return status;
 }
 
 uint32_t kernel_power_of_two(int64_t at_least, uint32_t most)
@@ -144,14 +162,23 @@ static void emit_arguments(struct kernel_builder *builder, struct text *out)
     text_add(out, "};\n\n");
 }
 
-static const char *template_name(enum kernel_kind kind)
-{
-    return kind == KERNEL_REDUCE ? "reduce.cu" : kind == KERNEL_SCAN ? "scan.cu" : "map.cu";
-}
+/* What the kinds of kernels differ in here: the template, and the function that fills in its prologue. */
+static const struct {
+    const char *file;
+    size_t text; /* offset in struct templates */
+    phasor_status (*build)(struct kernel_builder *);
+} kinds[] = {
+    [KERNEL_MAP] = {"map.cu", offsetof(struct templates, map), kernel_map},
+    [KERNEL_SCATTER] = {"map.cu", offsetof(struct templates, map), kernel_scatter},
+    [KERNEL_REDUCE] = {"reduce.cu", offsetof(struct templates, reduce), kernel_reduce},
+    [KERNEL_SCAN] = {"scan.cu", offsetof(struct templates, scan), kernel_scan},
+    [KERNEL_SORT] = {"sort.cu", offsetof(struct templates, sort), kernel_sort},
+    [KERNEL_SEARCH] = {"search.cu", offsetof(struct templates, search), kernel_search},
+};
 
 static const char *template_text(const struct templates *templates, enum kernel_kind kind)
 {
-    return kind == KERNEL_REDUCE ? templates->reduce : kind == KERNEL_SCAN ? templates->scan : templates->map;
+    return *(const char *const *)((const char *)templates + kinds[kind].text);
 }
 
 static phasor_status kernel_source(struct kernel_builder *builder)
@@ -164,7 +191,7 @@ static phasor_status kernel_source(struct kernel_builder *builder)
     text_format(&out, "typedef %s index_t;\n", builder->wide ? "u64" : "u32");
     emit_arguments(builder, &out);
     text_add(&out, text_get(&builder->functions));
-    text_format(&out, "\n#line 1 \"%s\"\n%s", template_name(kernel->kind), template_text(builder->templates, kernel->kind));
+    text_format(&out, "\n#line 1 \"%s\"\n%s", kinds[kernel->kind].file, template_text(builder->templates, kernel->kind));
     kernel->source = out.failed || builder->functions.failed || builder->defines.failed
                          ? NULL : arena_string(&builder->plan->arena, text_get(&out));
     if (kernel->source)
@@ -207,8 +234,6 @@ static int64_t kernel_bytes(const struct kernel_builder *builder)
 
 static phasor_status kernel_build(struct kernel_builder *builder)
 {
-    static phasor_status (*const kinds[])(struct kernel_builder *) = {
-        [KERNEL_MAP] = kernel_map, [KERNEL_SCATTER] = kernel_scatter, [KERNEL_REDUCE] = kernel_reduce, [KERNEL_SCAN] = kernel_scan};
     struct plan *plan = builder->plan;
     TRY(trace_init(&builder->trace, plan, builder->kernel, &plan->sizes, &builder->scratch));
     builder->pointers = NEW(&builder->scratch, int, plan->buffers.count);
@@ -216,7 +241,7 @@ static phasor_status kernel_build(struct kernel_builder *builder)
     if (!builder->pointers || !builder->written)
         return fail_memory();
     memset(builder->pointers, -1, plan->buffers.count * sizeof *builder->pointers);
-    TRY(kinds[builder->kernel->kind](builder));
+    TRY(kinds[builder->kernel->kind].build(builder));
     TRY(kernel_name(builder));
     TRY(kernel_source(builder));
     builder->kernel->bytes = kernel_bytes(builder);

@@ -358,6 +358,14 @@ void emit_value(struct emitter *emitter, expr e, char name[NAME_SIZE])
     snprintf(name, NAME_SIZE, "r%u", e);
 }
 
+void emit_result(enum dtype dtype, struct text *out)
+{
+    if (is_half(dtype))
+        text_format(out, "    const float result = round_%s(acc);\n", dtype_text(dtype));
+    else
+        text_format(out, "    const %s result = (%s)acc;\n", types[dtype].type, types[dtype].type);
+}
+
 /* -- stores ---------------------------------------------------------------------------------------------------- */
 
 /* Word `word` of a run of lanes. */

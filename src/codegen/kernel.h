@@ -27,6 +27,8 @@ phasor_status kernel_map(struct kernel_builder *builder);
 phasor_status kernel_scatter(struct kernel_builder *builder);
 phasor_status kernel_reduce(struct kernel_builder *builder);
 phasor_status kernel_scan(struct kernel_builder *builder);
+phasor_status kernel_sort(struct kernel_builder *builder);
+phasor_status kernel_search(struct kernel_builder *builder);
 
 /* -- shared ---------------------------------------------------------------------------------------------------- */
 
@@ -41,4 +43,7 @@ phasor_status kernel_pointers(struct kernel_builder *builder);
 /* Whether an address or count needs 64 bits. */
 bool kernel_is_wide(const struct kernel_builder *builder);
 dim kernel_count(const struct kernel_builder *builder, const dim *sizes, int rank);
+/* An emitter over the builder's functions; its end says whether it failed. */
+phasor_status kernel_emitter(struct kernel_builder *builder, struct emitter *emitter);
+phasor_status kernel_emitter_end(struct kernel_builder *builder, struct emitter *emitter);
 uint32_t kernel_power_of_two(int64_t at_least, uint32_t most);

@@ -45,21 +45,13 @@ static phasor_status emit_body(struct map *map)
         for (int l = 0; l < builder->lanes; l++)
             roots[count++] = map->lanes[s][l];
     TRY(kernel_pointers(builder));
-    phasor_status status = emitter_init(&emitter, &builder->trace, &builder->functions);
-    emitter.pointers = builder->pointers;
-    emitter.written = builder->written;
-    emitter.wide = builder->wide = kernel_is_wide(builder);
+    TRY(kernel_emitter(builder, &emitter));
     text_add(&builder->functions, "DEVICE void body(const args &a, index_t i)\n{\n");
-    if (status == PHASOR_OK)
-        emit_loads(&emitter, roots, count);
-    for (int s = 0; s < kernel->store_count && status == PHASOR_OK; s++)
+    emit_loads(&emitter, roots, count);
+    for (int s = 0; s < kernel->store_count; s++)
         emit_store(&emitter, kernel->stores[s].buffer, map->addresses[s], map->lanes[s], builder->lanes);
     text_add(&builder->functions, "}\n");
-    builder->uses_flag |= emitter.uses_flag;
-    if (status == PHASOR_OK)
-        status = emitter.status;
-    emitter_free(&emitter);
-    return status;
+    return kernel_emitter_end(builder, &emitter);
 }
 
 /* Dims of the iteration are those of the shape, in the order of the buffer's memory. */

@@ -1,4 +1,4 @@
-/* kernel_reduce.c - reductions and scans.
+/* kernel_reduce.c - reductions.
  *
  *     rsqrt(add(mean, eps)) of f32 [8, 32, 128] over the last dim
  *       accumulate(a, i, r, acc)   4 lanes of row i, from 4*r on, producers applied
@@ -16,8 +16,6 @@ static const struct {
 #define REDUCE(name, type, on, complex, rules, identity_c, combine_c, identity_cuda, combine_cuda)                     \
     [OP_##name] = {identity_cuda, combine_cuda},
 #include "graph/ops.def"
-    [OP_cumsum] = {"0", "%0 + %1"},
-    [OP_cumprod] = {"1", "%0 * %1"},
 };
 
 struct reduction {
@@ -45,24 +43,6 @@ static void emit_identity(struct reduction *reduction)
     text_add(out, "; }\n");
 }
 
-static phasor_status emitter_begin(struct reduction *reduction, struct emitter *emitter)
-{
-    struct kernel_builder *builder = reduction->builder;
-    TRY(emitter_init(emitter, &builder->trace, &builder->functions));
-    emitter->pointers = builder->pointers;
-    emitter->written = builder->written;
-    emitter->wide = builder->wide = kernel_is_wide(builder);
-    return PHASOR_OK;
-}
-
-static phasor_status emitter_end(struct reduction *reduction, struct emitter *emitter)
-{
-    const phasor_status status = emitter->status;
-    reduction->builder->uses_flag |= emitter->uses_flag;
-    emitter_free(emitter);
-    return status;
-}
-
 /* "acc = combine(acc, (acc_t)v7);" for each lane in order. */
 static void emit_combine(struct reduction *reduction, struct emitter *emitter, expr lane)
 {
@@ -85,41 +65,26 @@ static void operand_coordinates(const struct reduction *reduction, const form *r
 static phasor_status emit_accumulate(struct reduction *reduction, const expr *lanes, int count)
 {
     struct emitter emitter;
-    TRY(emitter_begin(reduction, &emitter));
+    TRY(kernel_emitter(reduction->builder, &emitter));
     text_add(&reduction->builder->functions, "DEVICE acc_t accumulate(const args &a, index_t i, index_t r, acc_t acc)\n{\n");
     emit_loads(&emitter, lanes, count);
     for (int l = 0; l < count; l++)
         emit_combine(reduction, &emitter, lanes[l]);
     text_add(&reduction->builder->functions, "    return acc;\n}\n");
-    return emitter_end(reduction, &emitter);
-}
-
-static const char *round_result(enum dtype dtype)
-{
-    return dtype == DT_f16 ? "round_f16(acc)" : dtype == DT_bf16 ? "round_bf16(acc)" : NULL;
-}
-
-static void emit_result(struct reduction *reduction)
-{
-    const enum dtype dtype = reduction->node->dtype;
-    const char *rounded = round_result(dtype);
-    if (rounded)
-        text_format(&reduction->builder->functions, "    const float result = %s;\n", rounded);
-    else
-        text_format(&reduction->builder->functions, "    const %s result = (%s)acc;\n", emit_type(dtype), emit_type(dtype));
+    return kernel_emitter_end(reduction->builder, &emitter);
 }
 
 static phasor_status emit_epilogue(struct reduction *reduction, expr element, form address)
 {
     struct kernel_builder *builder = reduction->builder;
     struct emitter emitter;
-    TRY(emitter_begin(reduction, &emitter));
+    TRY(kernel_emitter(reduction->builder, &emitter));
     text_add(&builder->functions, "DEVICE void store(const args &a, index_t i, acc_t acc)\n{\n");
-    emit_result(reduction);
+    emit_result(reduction->node->dtype, &builder->functions);
     emit_loads(&emitter, &element, 1);
     emit_store(&emitter, builder->kernel->stores[0].buffer, &address, &element, 1);
     text_add(&builder->functions, "}\n");
-    return emitter_end(reduction, &emitter);
+    return kernel_emitter_end(reduction->builder, &emitter);
 }
 
 static void reduction_begin(struct reduction *reduction, struct kernel_builder *builder)
@@ -208,56 +173,4 @@ phasor_status kernel_reduce(struct kernel_builder *builder)
     emit_identity(&reduction);
     TRY(emit_accumulate(&reduction, lanes, length > 0 ? builder->lanes : 0));
     return emit_epilogue(&reduction, element, address);
-}
-
-/* -- scan ------------------------------------------------------------------------------------------------------ */
-
-static phasor_status emit_step(struct reduction *reduction, expr operand, expr result, form address)
-{
-    struct kernel_builder *builder = reduction->builder;
-    struct emitter emitter;
-    TRY(emitter_begin(reduction, &emitter));
-    text_add(&builder->functions, "DEVICE acc_t step(const args &a, index_t i, index_t r, acc_t acc)\n{\n");
-    emit_loads(&emitter, &operand, 1);
-    emit_combine(reduction, &emitter, operand);
-    emit_result(reduction);
-    emit_store(&emitter, builder->kernel->stores[0].buffer, &address, &result, 1);
-    text_add(&builder->functions, "    return acc;\n}\n");
-    return emitter_end(reduction, &emitter);
-}
-
-phasor_status kernel_scan(struct kernel_builder *builder)
-{
-    struct reduction reduction;
-    struct index_pool *index = &builder->trace.index;
-    reduction_begin(&reduction, builder);
-    const int axis = reduction.node->attributes.axis, rank = reduction.operand->rank;
-    dim rows[RANK_MAX];
-    for (int d = 0, to = 0; d < rank; d++)
-        if (d != axis)
-            rows[to++] = reduction.operand->shape[d];
-    reduction.axes[0] = axis;
-    reduction.axis_count = 1;
-    builder->lanes = 1;
-    builder->block = 128;
-    builder->side = 1;
-    builder->runs = size_value(index->sizes, kernel_count(builder, rows, rank - 1));
-    const dim length = reduction.operand->shape[axis];
-
-    const form row = index_variable(index, 'i', size_literal(index->sizes, builder->runs));
-    const form step = index_variable(index, 'r', length);
-    form at[RANK_MAX];
-    trace_unravel(&builder->trace, row, rows, rank - 1, reduction.row);
-    operand_coordinates(&reduction, &step, at);
-    const expr operand = trace_element(&builder->trace, reduction.node->arguments[0], at, 0);
-    const struct kernel_store *store = &builder->kernel->stores[0];
-    const expr result = trace_compute(&builder->trace, store->node, at, 0);
-    const form address = trace_address(&builder->trace, plan_buffer(builder->plan, store->buffer), at);
-    TRY(trace_status(&builder->trace));
-
-    TRY(kernel_pointers(builder));
-    TRY(kernel_pointer(builder, store->buffer, true));
-    emit_length(builder, size_value(index->sizes, length), reduction.accumulator);
-    emit_identity(&reduction);
-    return emit_step(&reduction, operand, result, address);
 }

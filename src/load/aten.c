@@ -58,6 +58,17 @@ static const struct aten_row *row_find_without(const char *target, const char *s
     return row_find_exactly(base);
 }
 
+/* aten.__iand__.Tensor -> aten.__and__.Tensor */
+static const struct aten_row *row_find_augmented(const char *target)
+{
+    static const char head[] = "aten.__i";
+    char base[128];
+    if (strncmp(target, head, sizeof head - 1) != 0 || strlen(target) >= sizeof base)
+        return NULL;
+    snprintf(base, sizeof base, "aten.__%s", target + sizeof head - 1);
+    return row_find_exactly(base);
+}
+
 static const struct aten_row *row_find(struct aten *a)
 {
     const char *target = a->call->target;
@@ -68,6 +79,7 @@ static const struct aten_row *row_find(struct aten *a)
     }
     if (!row) {
         row = row_find_without(target, "_");
+        row = row ? row : row_find_augmented(target);
         a->in_place = row != NULL;
     }
     return row;

@@ -317,29 +317,42 @@ void build_rms_norm(struct aten *a)
     finish(a, scale_and_shift(a, two(a, OP_mul, x, inverse), 2, 0));
 }
 
-/* input, num_groups, weight=None, bias=None, eps=1e-05: the channels are dim 1 */
-void build_group_norm(struct aten *a)
+/* x[n, c, ...] with each group of channels made to have mean 0 and variance 1, then scaled and shifted by channel. */
+static void group_norm(struct aten *a, dim groups, int weight, double epsilon)
 {
     const value x = start(a);
     const int rank = aten_rank(a, x);
-    dim shape[RANK_MAX], channels[RANK_MAX];
-    if (!needs_real(a, x) || rank < 2 || rank >= RANK_MAX)
-        return;
-    memcpy(shape, aten_shape(a, x), (size_t)rank * sizeof *shape);
-    const dim grouped[3] = {shape[0], aten_size(a, 1),
-                            size_floordiv(a->sizes, graph_count(a->graph, x), size_mul(a->sizes, shape[0], aten_size(a, 1)))};
-    const value groups = graph_reshape(a->graph, x, grouped, 3);
     const int axes[1] = {2};
-    const value mean = reduce_mean(a, groups, axes, 1, true), variance = reduce_variance(a, groups, axes, 1, true, 0);
-    const value inverse = graph_map1(a->graph, OP_rsqrt, with(a, OP_add, variance, aten_float(a, 4)));
-    value result = two(a, OP_mul, two(a, OP_sub, groups, mean), inverse);
-    result = graph_reshape(a->graph, result, shape, rank);
+    dim channels[RANK_MAX];
+    if (!needs_real(a, x) || rank < 2)
+        return;
+    const dim *shape = aten_shape(a, x);
+    const dim parts = size_mul(a->sizes, shape[0], groups);
+    const dim grouped[3] = {shape[0], groups, size_floordiv(a->sizes, graph_count(a->graph, x), parts)};
+    const value lines = graph_reshape(a->graph, x, grouped, 3);
+    const value mean = reduce_mean(a, lines, axes, 1, true), variance = reduce_variance(a, lines, axes, 1, true, 0);
+    const value inverse = graph_map1(a->graph, OP_rsqrt, with(a, OP_add, variance, epsilon));
+    value result = graph_reshape(a->graph, two(a, OP_mul, two(a, OP_sub, lines, mean), inverse), shape, rank);
     for (int d = 0; d < rank - 1; d++)
         channels[d] = d == 0 ? shape[1] : 1;
-    for (int i = 2; i <= 3; i++)
+    for (int i = weight; i <= weight + 1; i++)
         if (aten_given(a, i)) {
             const value factor = aten_cast(a, aten_value(a, i), aten_type(a, x));
-            result = two(a, i == 2 ? OP_mul : OP_add, result, graph_reshape(a->graph, factor, channels, rank - 1));
+            result = two(a, i == weight ? OP_mul : OP_add, result, graph_reshape(a->graph, factor, channels, rank - 1));
         }
     finish(a, result);
+    aten_new(a, graph_squeeze(a->graph, mean, 2));
+    aten_new(a, graph_squeeze(a->graph, inverse, 2));
+}
+
+/* input, num_groups, weight=None, bias=None, eps=1e-05 */
+void build_group_norm(struct aten *a)
+{
+    group_norm(a, aten_size(a, 1), 2, aten_float(a, 4));
+}
+
+/* input, weight, bias, N, C, HxW, group, eps; mean and 1 / deviation too */
+void build_group_norm_core(struct aten *a)
+{
+    group_norm(a, aten_size(a, 6), 1, aten_float(a, 7));
 }

@@ -4,8 +4,10 @@
  *     i64[4] * 2.0       f32     a Python number of a higher category takes the default dtype
  *     bf16[4] * 1j       c64     f16[4] * 1j would be complex32, which is refused
  */
-#include "graph/element.h"
+
 #include "load/aten.h"
+
+#include "graph/element.h"
 
 #include <string.h>
 

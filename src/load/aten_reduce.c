@@ -150,6 +150,8 @@ void build_variance_all(struct aten *a)
     const value x = aten_value(a, 0);
     const struct reduced r = reduced_of(a, x, -1, -1);
     aten_new(a, spread_of(a, x, &r, aten_flag(a, 1) ? 1 : 0));
+    if (a->call->result_count > 1)
+        aten_new(a, reduce_mean(a, x, r.axes, r.count, false));
 }
 
 /* -- norms ----------------------------------------------------------------------------------------------------- */
@@ -187,6 +189,17 @@ static void norm(struct aten *a, double order, int dims, int keep, int dtype)
 void build_vector_norm(struct aten *a)
 {
     norm(a, aten_float(a, 1), 2, 3, 4);
+}
+
+/* linalg_norm: self, ord=None, dim=None, keepdim=False, dtype=None: of all elements without ord and dim, along one dim */
+void build_any_norm(struct aten *a)
+{
+    const struct argument *dims = &a->arguments[2];
+    const bool one = dims->kind == ARGUMENT_INTS ? dims->count == 1 : aten_given(a, 2) || aten_rank(a, aten_value(a, 0)) == 1;
+    if (!one && aten_given(a, 1))
+        aten_refuse(a, "the norm of a matrix; only norms of vectors are supported");
+    else
+        norm(a, aten_given(a, 1) ? aten_float(a, 1) : 2, 2, 3, 4);
 }
 
 /* norm: self, p, dim, keepdim */

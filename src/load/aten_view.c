@@ -173,6 +173,22 @@ void build_unflatten(struct aten *a)
     view_as(a, sizes, rank - 1 + count);
 }
 
+/* atleast_1d, 2d, 3d: the row's operator says how many: none, not, add */
+void build_reshape_least(struct aten *a)
+{
+    const value x = aten_value(a, 0);
+    const int rank = aten_rank(a, x), least = a->op == OP_none ? 1 : a->op == OP_not ? 2 : 3;
+    dim sizes[RANK_MAX] = {1, 1, 1};
+    if (rank >= least) {
+        aten_same(a, aten_tensor(a, 0));
+        return;
+    }
+    const int before = least - rank - (least == 3 && rank > 0); /* the third dim comes last */
+    for (int d = 0; d < least; d++)
+        sizes[d] = d >= before && d < before + rank ? aten_shape(a, x)[d - before] : 1;
+    view_as(a, sizes, least);
+}
+
 /* squeeze: all dims of size 1, or those of them that are named */
 void build_squeeze(struct aten *a)
 {

@@ -134,8 +134,8 @@ static phasor_status store(struct fusion *f, value v, int buffer)
     }
     if (fusion_is_scatter(op))
         return scatter_store(f, v, buffer, setup);
-    if (op_info[op].kind == KIND_REDUCE || fusion_is_scan(op))
-        return kernel_add(f, fusion_is_scan(op) ? KERNEL_SCAN : KERNEL_REDUCE, v, v, buffer, setup, false);
+    if (fusion_kind(op) != KERNEL_MAP)
+        return kernel_add(f, fusion_kind(op), v, v, buffer, setup, false);
     return map_store(f, v, buffer, setup);
 }
 

@@ -23,11 +23,6 @@ bool fusion_has_memory(const struct fusion *f, value v)
     return op == OP_input || op == OP_state || op == OP_data;
 }
 
-bool fusion_is_scan(enum op op)
-{
-    return op == OP_cumsum || op == OP_cumprod;
-}
-
 bool fusion_is_scatter(enum op op)
 {
     return op == OP_index_put || op == OP_scatter;
@@ -44,11 +39,16 @@ value fusion_only_user(const struct fusion *f, value v)
     return 0;
 }
 
-/* Rows with a kernel of their own kind. */
-static bool is_special(const struct fusion *f, value v)
+static const enum kernel_kind kinds[OP_COUNT] = {
+#define REDUCE(name, ...) [OP_##name] = KERNEL_REDUCE,
+#include "graph/ops.def"
+    [OP_cumsum] = KERNEL_SCAN,    [OP_cumprod] = KERNEL_SCAN,   [OP_index_put] = KERNEL_SCATTER, [OP_scatter] = KERNEL_SCATTER,
+    [OP_argmax] = KERNEL_SEARCH,  [OP_argmin] = KERNEL_SEARCH,  [OP_sort_index] = KERNEL_SORT,
+};
+
+enum kernel_kind fusion_kind(enum op op)
 {
-    const enum op op = fusion_node(f, v)->op;
-    return op_info[op].kind == KIND_REDUCE || fusion_is_scan(op) || fusion_is_scatter(op);
+    return kinds[op];
 }
 
 /* -- what is kept ---------------------------------------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static void weigh(struct fusion *f, value v)
         const value shown = shown_by(f, n->arguments[i]);
         cost += f->kept[shown] || fusion_is_leaf(f, shown) ? 0 : f->cost[shown];
     }
-    if (is_special(f, v) || cost > COST_MAX)
+    if (fusion_kind(fusion_node(f, v)->op) != KERNEL_MAP || cost > COST_MAX)
         f->kept[v] = true;
     f->cost[v] = cost > COST_MAX ? COST_MAX : (int)cost;
 }
@@ -124,7 +124,7 @@ static void weigh(struct fusion *f, value v)
 static phasor_status check_supported(const struct fusion *f, value v)
 {
     const struct node *n = fusion_node(f, v);
-    const bool core = op_info[n->op].kind == KIND_CORE && n->op != OP_index && n->op != OP_gather && !is_special(f, v);
+    const bool core = op_info[n->op].kind == KIND_CORE && n->op != OP_index && n->op != OP_gather && fusion_kind(n->op) == KERNEL_MAP;
     if (core || (fusion_is_scatter(n->op) && n->attributes.flag != 0))
         return fail(PHASOR_ERROR_REFUSED, "%s: %s has no GPU kernel yet; run with the CPU device", n->name,
                     n->origin ? n->origin->target : op_info[n->op].name);

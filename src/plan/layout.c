@@ -373,17 +373,15 @@ static void layout_imag(struct layouts *l, const struct node *n, struct layout *
     out->offset++;
 }
 
-/* Laid out as the real parts are, each element twice as wide: what a complex result would have. */
+/* Laid out as an elementwise result of the parts, each element twice as wide: what a complex result would have. */
 static void layout_pair(struct layouts *l, const struct node *n, struct layout *out)
 {
-    const struct layout *in = operand_layout(l, n, 0);
-    for (int d = 0; d < n->rank - 1; d++)
-        out->strides[d] = 2 * in->strides[d];
-    out->strides[n->rank - 1] = 1;
-    if (!is_dense(l, n, out->strides))
-        dense_row_major(l, n, out);
-    out->offset = 0;
-    out->root = l->self;
+    struct node parts = *n;
+    parts.rank--;
+    layout_elementwise(l, &parts, out);
+    for (int d = 0; d < parts.rank; d++)
+        out->strides[d] *= 2;
+    out->strides[parts.rank] = 1;
 }
 
 /* The kept dims in the operand's order. */

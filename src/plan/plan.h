@@ -71,7 +71,8 @@ enum kernel_kind {
     KERNEL_REDUCE,  /* stores[0]: an expression of the reduction `reduce` */
     KERNEL_SCATTER, /* writes the values of `scatter` (index_put, scatter) into a buffer that has the base already */
     KERNEL_SCAN,    /* cumsum, cumprod: a thread a row */
-    KERNEL_SORT     /* sort_index: a block a row */
+    KERNEL_SORT,    /* sort_index: a thread an element */
+    KERNEL_SEARCH   /* argmax, argmin: a thread a row */
 };
 
 struct kernel_store {

@@ -17,7 +17,7 @@ enum { ARGUMENT_BYTES = 8 };
 static char *fixed_address(const struct specialisation *spec, const struct recipe_buffer *buffer, struct memory *const *weights)
 {
     if (buffer->kind == BUFFER_TABLE)
-        return spec->table->bytes + buffer->offset;
+        return spec->table ? spec->table->bytes + buffer->offset : NULL;
     if (buffer->kind != BUFFER_DATA)
         return NULL;
     const struct node *n = graph_node(program_real(spec->program), (value)buffer->index);
@@ -122,6 +122,8 @@ static phasor_status launches_fill(struct specialisation *spec)
         TRY(memory_lasting(spec->program->runtime->device, (size_t)recipe->table_bytes, &spec->table));
     spec->flight.weight = recipe->table_bytes;
     for (int k = 0; k < recipe->kernel_count; k++) {
+        if (recipe->kernels[k].grid == 0)
+            continue;
         struct launch *launch = recipe->kernels[k].setup ? &setup[spec->setup_count++] : &spec->launches[spec->launch_count++];
         TRY(launch_make(spec, k, weights, launch));
     }

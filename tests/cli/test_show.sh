@@ -1,0 +1,45 @@
+# phasor show, doctor and cache: the stages as text, and files that can be run again.
+source "$(dirname "$0")/support.sh"
+rope=$CASES/qk_rope_f32
+
+expect_exit 0 show "$rope/plain.pt2" --stage loaded
+expect_output 'view_as_complex'
+expect_output 'c64'
+expect_exit 0 show "$rope/plain.pt2"
+expect_output 'f32'
+claims=$((claims + 1))
+! grep -q 'c64' "$scratch/out" || say_failure "a complex tensor is left"
+
+# a program written as text gives the same results, at either stage
+for stage in loaded real; do
+    expect_exit 0 show "$rope/plain.pt2" --stage $stage -o "$scratch/$stage.phasor"
+    expect_silence
+    expect_exit 0 run "$scratch/$stage.phasor" --device cpu --inputs "$rope/inputs_0.safetensors" \
+        --expect "$rope/outputs_0.safetensors"
+done
+
+dynamic=$CASES/qk_rope_bf16_dynamic/plain.pt2
+expect_exit 0 show "$dynamic" --stage plan --arch sm_90 --json
+expect_output '"kernels": *\['
+expect_exit 0 show "$dynamic" --stage cuda --arch sm_90
+expect_output '__global__'
+expect_exit 0 show "$dynamic" --stage cuda -o "$scratch/rope.cu"
+expect_message 'sm_90\|^$'
+expect_exit 4 show "$dynamic" --stage cuda --arch sm_90 -o "$scratch/no/such/folder.cu"
+expect_exit 3 show "$CASES/left_five/plain.pt2" --stage cuda --arch sm_90
+expect_exit 5 show "$dynamic" --stage plan --arch sm_90 --dim nobody.1=3
+
+expect_exit 0 doctor
+expect_exit 0 doctor --json
+expect_output '^{'
+expect_exit 0 cache path
+expect_output "$PHASOR_CACHE_DIR/phasor.db"
+expect_exit 0 cache stats --json
+for field in kernels plans bytes hits misses foreign compiles evictions repairs last_trouble; do
+    expect_output "\"$field\": "
+done
+expect_exit 0 cache list
+expect_exit 0 cache clear
+expect_exit 0 cache path --cache :memory:
+expect_output ':memory:'
+finish
