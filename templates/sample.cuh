@@ -30,3 +30,5 @@ DEVICE bool before(item_t x, item_t y) { return below_or_number(x, y); }
 DEVICE bool better(item_t x, item_t y) { return above(x, y); }
 DEVICE void store(const args &a, index_t i, index_t r) { store4(a.p1, i, vec4{{(u32)r}}); }
 DEVICE void store(const args &a, index_t i, index_t p, index_t r) { store(a, i * a.length + p, r); }
+DEVICE acc_t first(const args &a, index_t i) { return f32_from(load4(a.p0, i).w[0]); }
+DEVICE acc_t collect(const args &a, index_t i, index_t r, acc_t acc) { return r == i ? combine(acc, first(a, r)) : acc; }

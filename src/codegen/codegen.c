@@ -172,6 +172,7 @@ static const struct {
     [KERNEL_SCATTER] = {"map.cu", offsetof(struct templates, map), kernel_scatter},
     [KERNEL_REDUCE] = {"reduce.cu", offsetof(struct templates, reduce), kernel_reduce},
     [KERNEL_SCAN] = {"scan.cu", offsetof(struct templates, scan), kernel_scan},
+    [KERNEL_COLLECT] = {"collect.cu", offsetof(struct templates, collect), kernel_collect},
     [KERNEL_SORT] = {"sort.cu", offsetof(struct templates, sort), kernel_sort},
     [KERNEL_SEARCH] = {"search.cu", offsetof(struct templates, search), kernel_search},
 };

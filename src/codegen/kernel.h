@@ -27,6 +27,7 @@ phasor_status kernel_map(struct kernel_builder *builder);
 phasor_status kernel_scatter(struct kernel_builder *builder);
 phasor_status kernel_reduce(struct kernel_builder *builder);
 phasor_status kernel_scan(struct kernel_builder *builder);
+phasor_status kernel_collect(struct kernel_builder *builder);
 phasor_status kernel_sort(struct kernel_builder *builder);
 phasor_status kernel_search(struct kernel_builder *builder);
 
@@ -37,6 +38,10 @@ void kernel_memory_order(const struct kernel_builder *builder, const struct buff
 /* The number of lanes for elements of these dims in this order: a power of two up to `most` so that lanes never leave the
  * innermost dims they start in, or any that divides the count where the buffer has no gaps. */
 int kernel_lanes(const struct kernel_builder *builder, const dim *sizes, int rank, int most, bool gapless);
+/* The shape that an index_put writes: that of the base with the indexed dims replaced by the `inner` dims of the indices. */
+int kernel_put_shape(struct kernel_builder *builder, const struct node *n, dim shape[RANK_MAX], int *inner);
+/* Coordinates of an operand that is broadcast to `rank` dims. */
+void kernel_broadcast(const struct kernel_builder *builder, value v, const form *at, int rank, form *out);
 /* Gives numbers to the pointers of all buffers that expressions load from, and of `buffer` as written. */
 phasor_status kernel_pointer(struct kernel_builder *builder, int buffer, bool written);
 phasor_status kernel_pointers(struct kernel_builder *builder);

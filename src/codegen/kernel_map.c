@@ -143,17 +143,15 @@ static void put_target(struct kernel_builder *builder, const struct node *n, con
     const int axis = n->attributes.axis, count = n->argument_count - 2;
     memcpy(target, at, (size_t)axis * sizeof *target);
     for (int i = 0; i < count; i++) {
-        const struct node *index = graph_node(&builder->plan->graph, n->arguments[2 + i]);
         form index_at[RANK_MAX];
-        for (int d = 0; d < index->rank; d++)
-            index_at[d] = size_value(trace->index.sizes, index->shape[d]) == 1 ? 0 : at[axis + inner - index->rank + d];
+        kernel_broadcast(builder, n->arguments[2 + i], at + axis, inner, index_at);
         target[axis + i] = trace_index_value(trace, n->arguments[2 + i], index_at, base->shape[axis + i], 0);
     }
     memcpy(target + axis + count, at + axis + inner, (size_t)(base->rank - axis - count) * sizeof *target);
 }
 
 /* The shape that is written: that of the base with the indexed dims replaced by those of the indices. */
-static int put_shape(struct kernel_builder *builder, const struct node *n, dim shape[RANK_MAX], int *inner)
+int kernel_put_shape(struct kernel_builder *builder, const struct node *n, dim shape[RANK_MAX], int *inner)
 {
     const struct graph *graph = &builder->plan->graph;
     const struct node *base = graph_node(graph, n->arguments[0]);
@@ -176,12 +174,17 @@ static int put_shape(struct kernel_builder *builder, const struct node *n, dim s
     return axis + *inner + after;
 }
 
-static expr broadcast_element(struct kernel_builder *builder, value v, const form *at, int rank)
+void kernel_broadcast(const struct kernel_builder *builder, value v, const form *at, int rank, form *out)
 {
     const struct node *n = graph_node(&builder->plan->graph, v);
-    form in[RANK_MAX];
     for (int d = 0; d < n->rank; d++)
-        in[d] = size_value(builder->trace.index.sizes, n->shape[d]) == 1 ? 0 : at[rank - n->rank + d];
+        out[d] = size_value(&builder->plan->sizes, n->shape[d]) == 1 ? 0 : at[rank - n->rank + d];
+}
+
+static expr broadcast_element(struct kernel_builder *builder, value v, const form *at, int rank)
+{
+    form in[RANK_MAX];
+    kernel_broadcast(builder, v, at, rank, in);
     return trace_element(&builder->trace, v, in, 0);
 }
 
@@ -208,7 +211,7 @@ phasor_status kernel_scatter(struct kernel_builder *builder)
     const struct node *n = graph_node(&builder->plan->graph, builder->kernel->special);
     int inner = 0;
     if (n->op == OP_index_put) {
-        map.rank = put_shape(builder, n, map.sizes, &inner);
+        map.rank = kernel_put_shape(builder, n, map.sizes, &inner);
     } else {
         const struct node *index = graph_node(&builder->plan->graph, n->arguments[1]);
         map.rank = index->rank;

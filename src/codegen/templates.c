@@ -57,8 +57,8 @@ static phasor_status template_get(struct templates *templates, const char *direc
 static phasor_status templates_hash(struct templates *templates)
 {
     struct text all = {0};
-    text_format(&all, "%s\n%s\n%s\n%s\n%s\n%s\n%s", generator_version, templates->device, templates->map,
-                templates->reduce, templates->scan, templates->sort, templates->search);
+    text_format(&all, "%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s", generator_version, templates->device, templates->map,
+                templates->reduce, templates->scan, templates->collect, templates->sort, templates->search);
     const phasor_status status = text_status(&all);
     templates->hash = hash_bytes(text_get(&all), all.length);
     text_free(&all);
@@ -74,6 +74,7 @@ phasor_status templates_load(struct templates *templates, const char *directory)
     TRY(template_get(templates, directory, "map.cu", &templates->map));
     TRY(template_get(templates, directory, "reduce.cu", &templates->reduce));
     TRY(template_get(templates, directory, "scan.cu", &templates->scan));
+    TRY(template_get(templates, directory, "collect.cu", &templates->collect));
     TRY(template_get(templates, directory, "sort.cu", &templates->sort));
     TRY(template_get(templates, directory, "search.cu", &templates->search));
     return templates_hash(templates);

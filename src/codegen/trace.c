@@ -123,7 +123,7 @@ expr trace_map(struct trace *trace, enum op op, enum dtype dtype, const expr *ar
     return expression_intern(trace, e);
 }
 
-expr trace_form(struct trace *trace, form index)
+expr trace_number(struct trace *trace, form index)
 {
     return expression_intern(trace, (struct expression){.kind = EXPR_INDEX, .dtype = DT_i64, .index = index});
 }

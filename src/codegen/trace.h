@@ -79,5 +79,6 @@ form trace_index_value(struct trace *trace, value index, const form *coordinates
 /* Coordinates of a row-major linear index. */
 void trace_unravel(struct trace *trace, form linear, const dim *sizes, int rank, form *coordinates);
 
+expr trace_number(struct trace *trace, form index); /* the value of a form, i64 */
 expr trace_literal(struct trace *trace, enum dtype dtype, struct number number);
 expr trace_map(struct trace *trace, enum op op, enum dtype dtype, const expr *arguments, int count);

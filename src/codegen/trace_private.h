@@ -15,7 +15,6 @@ static inline const struct node *node_at(const struct trace *trace, value v)
 
 expr trace_fail(struct trace *trace, phasor_status status); /* 0 */
 expr expression_intern(struct trace *trace, struct expression e);
-expr trace_form(struct trace *trace, form index); /* its value, i64 */
 
 /* Asks whether a < bound, unless bounds or the guard say. */
 struct choice choice_make(struct trace *trace, form a, dim bound, guard g);

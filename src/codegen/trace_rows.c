@@ -291,13 +291,13 @@ static expr trace_scalar(struct trace *trace, const struct node *n, const form *
 static expr trace_size(struct trace *trace, const struct node *n, const form *at, guard g)
 {
     (void)at, (void)g;
-    return trace_form(trace, index_constant(&trace->index, n->attributes.sizes[0]));
+    return trace_number(trace, index_constant(&trace->index, n->attributes.sizes[0]));
 }
 
 static expr trace_iota(struct trace *trace, const struct node *n, const form *at, guard g)
 {
     (void)n, (void)g;
-    return trace_form(trace, at[0]);
+    return trace_number(trace, at[0]);
 }
 
 /* Rows whose values the planner keeps in memory: to be asked for one here is a mistake of the planner. */

@@ -97,7 +97,7 @@ void aten_refuse(struct aten *a, const char *format, ...)
 {
     char text[512];
     va_list arguments;
-    if (a->reason)
+    if (a->reason || a->graph->status != PHASOR_OK)
         return;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -430,6 +430,8 @@ static phasor_status call_build(struct aten *a)
     arguments_check(a, row);
     if (!a->reason)
         row->build(a);
+    if (a->reason && a->graph->status == PHASOR_ERROR_FILE) /* of nodes that the builder added after it had refused */
+        a->graph->status = PHASOR_OK;
     TRY(graph_status(a->graph));
     if (a->reason)
         return call_refuse(a, a->reason);

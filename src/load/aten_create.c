@@ -164,8 +164,11 @@ static dim arange_length(struct aten *a, dim start, dim end, int64_t step)
 
 static void arange(struct aten *a, int start_at, int end_at, int step_at, int dtype_at)
 {
+    const struct argument *last = &a->arguments[end_at];
+    const bool open_end = last->kind == ARGUMENT_INT && !size_is_literal(a->sizes, last->sizes[0]); /* needs no node */
     const struct operand start = start_at < 0 ? number_operand(0) : aten_operand(a, start_at);
-    const struct operand end = aten_operand(a, end_at), step = step_at < 0 ? number_operand(1) : aten_operand(a, step_at);
+    const struct operand end = open_end ? (struct operand){.dtype = DT_i64, .is_number = true} : aten_operand(a, end_at);
+    const struct operand step = step_at < 0 ? number_operand(1) : aten_operand(a, step_at);
     const bool integers = (start_at < 0 || start.dtype == DT_i64) && end.dtype == DT_i64 && (step_at < 0 || step.dtype == DT_i64);
     const enum dtype dtype = aten_dtype(a, dtype_at, integers ? DT_i64 : DT_f32);
     if (!start.is_number && !start.value && start_at >= 0)
@@ -175,7 +178,7 @@ static void arange(struct aten *a, int start_at, int end_at, int step_at, int dt
     } else if (is_whole(start) && is_whole(end) && is_whole(step)) {
         const dim length = arange_length(a, whole_size(a, start_at, 0), whole_size(a, end_at, 0), step.number.i);
         aten_new(a, arange_whole(a, start, step, length, dtype));
-    } else if (start.value || end.value) {
+    } else if (start.value || open_end) {
         aten_refuse(a, "a range of sizes with a step that is no integer");
     } else {
         const double length = ceil((end.number.re - start.number.re) / step.number.re);
@@ -333,13 +336,14 @@ static value repeated(struct aten *a, value x, const dim *times, int rank, bool 
     for (int d = 0; d < rank; d++) {
         const dim size = aten_shape(a, x)[d];
         joined[d] = size_mul(a->sizes, size, times[d]);
-        const int split = times[d] == 1 ? 1 : 2;
+        const int split = times[d] == 1 || size == 1 ? 1 : 2;
         if (count + split > RANK_MAX) {
             aten_refuse(a, "repeats along too many dims");
             return x;
         }
         if (split == 1) {
-            apart[count] = wide[count] = size;
+            apart[count] = size;
+            wide[count] = joined[d];
         } else {
             const int outer = tiles ? count : count + 1, inner = tiles ? count + 1 : count;
             apart[outer] = 1, wide[outer] = times[d];

@@ -143,7 +143,11 @@ static value arranged(struct aten *a, const struct term *term, const unsigned ch
         if (place >= 0)
             order[used++] = place;
     }
-    return graph_reshape(a->graph, graph_permute(a->graph, term->value, order), sizes, count);
+    bool identity = true;
+    for (int i = 0; i < used; i++)
+        identity = identity && order[i] == i;
+    const value turned = identity ? term->value : graph_permute(a->graph, term->value, order);
+    return graph_reshape(a->graph, turned, sizes, count);
 }
 
 /* Letters in groups: in both and needed, in x alone, in y alone, in both and summed. */

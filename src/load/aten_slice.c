@@ -14,6 +14,14 @@ struct range {
     int64_t step;
 };
 
+/* The smaller of two sizes whose distance is known even where they are not: s - 1 of s. */
+static dim smaller(struct aten *a, dim x, dim y)
+{
+    const dim distance = size_sub(a->sizes, x, y); /* before the look into the pool, which may move */
+    const struct size_node *apart = &a->sizes->nodes.at[distance];
+    return apart->high <= 0 ? x : apart->low >= 0 ? y : size_min(a->sizes, x, y);
+}
+
 /* A bound of a slice in 0..size, as Python reads it. */
 static dim bound(struct aten *a, int index, dim size, dim fallback)
 {
@@ -23,18 +31,18 @@ static dim bound(struct aten *a, int index, dim size, dim fallback)
     if (size_value(a->sizes, at) == INT64_MAX)
         return size;
     if (size_value(a->sizes, at) < 0)
-        at = size_max(a->sizes, size_add(a->sizes, at, size), 0);
-    return size_min(a->sizes, at, size);
+        return size_max(a->sizes, size_add(a->sizes, at, size), 0);
+    return smaller(a, at, size);
 }
 
 /* Arguments first, first + 1, first + 2: start, end, step. */
 static struct range range_of(struct aten *a, int first, dim size)
 {
     struct range range = {.start = bound(a, first, size, 0), .step = aten_int(a, first + 2)};
-    const dim end = size_max(a->sizes, bound(a, first + 1, size, size), range.start);
+    const dim end = bound(a, first + 1, size, size);
     if (range.step < 1)
         range.step = 1; /* eager refuses it: such a file is damaged, and infer would not say so */
-    const dim length = size_sub(a->sizes, end, range.start);
+    const dim length = size_max(a->sizes, size_sub(a->sizes, end, range.start), 0);
     const dim rounded = size_add(a->sizes, length, aten_literal(a, range.step - 1));
     range.length = range.step == 1 ? length : size_floordiv(a->sizes, rounded, aten_literal(a, range.step));
     return range;
@@ -106,7 +114,7 @@ static void split_evenly(struct aten *a, int axis, dim part)
     const dim size = aten_shape(a, aten_value(a, 0))[axis];
     for (int i = 0; i < a->call->result_count; i++) {
         const dim start = size_mul(a->sizes, part, aten_literal(a, i));
-        part_add(a, axis, start, size_min(a->sizes, part, size_max(a->sizes, size_sub(a->sizes, size, start), 0)));
+        part_add(a, axis, start, smaller(a, part, size_max(a->sizes, size_sub(a->sizes, size, start), 0)));
     }
 }
 

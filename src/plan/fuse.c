@@ -127,15 +127,15 @@ static phasor_status scatter_store(struct fusion *f, value v, int buffer, bool s
 static phasor_status store(struct fusion *f, value v, int buffer)
 {
     const bool setup = f->plan->buffers.at[buffer].kind == BUFFER_TABLE;
-    const enum op op = fusion_node(f, v)->op;
+    const enum kernel_kind kind = fusion_kind(fusion_node(f, v));
     if (fusion_count(f, v) == 0) {
         f->kernel_of[v] = -1;
         return PHASOR_OK;
     }
-    if (fusion_is_scatter(op))
+    if (kind == KERNEL_SCATTER)
         return scatter_store(f, v, buffer, setup);
-    if (fusion_kind(op) != KERNEL_MAP)
-        return kernel_add(f, fusion_kind(op), v, v, buffer, setup, false);
+    if (kind != KERNEL_MAP)
+        return kernel_add(f, kind, v, v, buffer, setup, false);
     return map_store(f, v, buffer, setup);
 }
 

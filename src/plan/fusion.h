@@ -42,9 +42,8 @@ static inline const struct node *fusion_node(const struct fusion *f, value v)
 int64_t fusion_count(const struct fusion *f, value v); /* elements */
 bool fusion_is_leaf(const struct fusion *f, value v);
 bool fusion_has_memory(const struct fusion *f, value v); /* input, state, data */
-bool fusion_is_scatter(enum op op);
-/* The kind of kernel of its own that a row needs; KERNEL_MAP: none. */
-enum kernel_kind fusion_kind(enum op op);
+/* The kind of kernel of its own that a node needs; KERNEL_MAP: none. */
+enum kernel_kind fusion_kind(const struct node *n);
 value fusion_only_user(const struct fusion *f, value v); /* 0: none, or several */
 
 /* place.c: leaves get buffers; targets and copies collect what kernels must store. */

@@ -23,11 +23,6 @@ bool fusion_has_memory(const struct fusion *f, value v)
     return op == OP_input || op == OP_state || op == OP_data;
 }
 
-bool fusion_is_scatter(enum op op)
-{
-    return op == OP_index_put || op == OP_scatter;
-}
-
 value fusion_only_user(const struct fusion *f, value v)
 {
     if (f->users[v] != 1)
@@ -46,9 +41,10 @@ static const enum kernel_kind kinds[OP_COUNT] = {
     [OP_argmax] = KERNEL_SEARCH,  [OP_argmin] = KERNEL_SEARCH,  [OP_sort_index] = KERNEL_SORT,
 };
 
-enum kernel_kind fusion_kind(enum op op)
+enum kernel_kind fusion_kind(const struct node *n)
 {
-    return kinds[op];
+    const enum kernel_kind kind = kinds[n->op];
+    return kind == KERNEL_SCATTER && n->attributes.flag != SCATTER_SET ? KERNEL_COLLECT : kind;
 }
 
 /* -- what is kept ---------------------------------------------------------------------------------------------- */
@@ -116,7 +112,7 @@ static void weigh(struct fusion *f, value v)
         const value shown = shown_by(f, n->arguments[i]);
         cost += f->kept[shown] || fusion_is_leaf(f, shown) ? 0 : f->cost[shown];
     }
-    if (fusion_kind(fusion_node(f, v)->op) != KERNEL_MAP || cost > COST_MAX)
+    if (fusion_kind(n) != KERNEL_MAP || cost > COST_MAX)
         f->kept[v] = true;
     f->cost[v] = cost > COST_MAX ? COST_MAX : (int)cost;
 }
@@ -124,8 +120,8 @@ static void weigh(struct fusion *f, value v)
 static phasor_status check_supported(const struct fusion *f, value v)
 {
     const struct node *n = fusion_node(f, v);
-    const bool core = op_info[n->op].kind == KIND_CORE && n->op != OP_index && n->op != OP_gather && fusion_kind(n->op) == KERNEL_MAP;
-    if (core || (fusion_is_scatter(n->op) && n->attributes.flag != 0))
+    const bool core = op_info[n->op].kind == KIND_CORE && n->op != OP_index && n->op != OP_gather && fusion_kind(n) == KERNEL_MAP;
+    if (core)
         return fail(PHASOR_ERROR_REFUSED, "%s: %s has no GPU kernel yet; run with the CPU device", n->name,
                     n->origin ? n->origin->target : op_info[n->op].name);
     return PHASOR_OK;

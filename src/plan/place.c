@@ -242,7 +242,8 @@ static bool in_place(const struct fusion *f, value leaf, value written)
         const value user = fusion_only_user(f, v);
         if (user == 0 || !graph_same_shape(f->graph, v, user))
             return false;
-        const bool base = fusion_is_scatter(fusion_node(f, user)->op) && fusion_node(f, user)->arguments[0] == v;
+        const enum kernel_kind kind = fusion_kind(fusion_node(f, user));
+        const bool base = (kind == KERNEL_SCATTER || kind == KERNEL_COLLECT) && fusion_node(f, user)->arguments[0] == v;
         if (base ? user != written : op_info[fusion_node(f, user)->op].kind != KIND_MAP)
             return false;
         v = user;

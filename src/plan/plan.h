@@ -70,6 +70,7 @@ enum kernel_kind {
     KERNEL_MAP,     /* stores[]: each element by one expression; all stores have one shape */
     KERNEL_REDUCE,  /* stores[0]: an expression of the reduction `reduce` */
     KERNEL_SCATTER, /* writes the values of `scatter` (index_put, scatter) into a buffer that has the base already */
+    KERNEL_COLLECT, /* the same where values combine: adds what is sent to each element */
     KERNEL_SCAN,    /* cumsum, cumprod: a thread a row */
     KERNEL_SORT,    /* sort_index: a thread an element */
     KERNEL_SEARCH   /* argmax, argmin: a thread a row */
