@@ -3,7 +3,7 @@
 #
 #     cmake --install into an empty folder, by --prefix and by DESTDIR
 #     ->  the example built by pkg-config, and by find_package(phasor), run PROGRAM;
-#         the installed command runs and knows its version
+#         the installed command runs and knows its version; the library exports phasor_* alone
 set -euo pipefail
 
 cmake=$1 build=$2 program=$3 compiler=$4
@@ -50,8 +50,11 @@ for file in include/phasor.h libphasor.so libphasor.so.0 bin/phasor pkgconfig/ph
     cmake/phasor/phasorConfig.cmake cmake/phasor/phasorConfigVersion.cmake; do
     present "$file"
 done
-readelf -d "$folder"/prefix/lib*/libphasor.so "$folder"/prefix/lib*/*/libphasor.so 2>/dev/null |
-    grep -q 'SONAME.*libphasor\.so\.0'
+readelf -d "$(find "$folder" -name libphasor.so)" | grep -q 'SONAME.*libphasor\.so\.0\]'
+if nm --dynamic --defined-only "$(find "$folder" -name libphasor.so)" | grep -v ' phasor_'; then
+    echo "libphasor exports what is not in phasor.h"
+    exit 1
+fi
 [ ! -e "$(dirname "$example")/../../tools/phasor.1" ] || present man1/phasor.1
 by_package_config "$folder/prefix"
 by_cmake "$folder/prefix"

@@ -1,10 +1,10 @@
-/* test_aten.c - calls of the file become nodes: each sample is a few calls as text and lines that the printed graph must
- * have.
+/* test_aten.c - calls of the file become nodes: each sample is a few calls as text and lines
+ * that the printed graph must have.
  *
  *     "y = aten.add.Tensor self=x other=x alpha=2"      "y = fma(x, scalar.10, x) : f32[s, 4]"
  *
- * A word is a tensor or size by its name, a number (1, 0.5, 2j), True, False, None, a dtype, a "string" or a [list].
- * Results are tensors; #n is an integer, !n a bool, ~n a float. */
+ * A word is a tensor or size by its name, a number (1, 0.5, 2j), True, False, None, a dtype, a
+ * "string" or a [list]. Results are tensors; #n is an integer, !n a bool, ~n a float. */
 #include "load/loader.h"
 #include "support/leak.h"
 #include "support/world.h"
@@ -15,7 +15,8 @@
 
 #define HEADER                                                                                     \
     "phasor 1 \"aten\"\nsymbol s in 2..64 = 5\n"                                                   \
-    "input x: f32[s, 4]\ninput b: bf16[4]\ninput i: i64[4]\ninput z: c64[s, 2]\ninput p: f32[s, 4, 2]\n" \
+    "input x: f32[s, 4]\ninput b: bf16[4]\ninput i: i64[4]\ninput z: c64[s, 2]\ninput p: f32[s, "  \
+    "4, 2]\n"                                                                                      \
     "input m: bool[4]\ninput h: f16[4, 2]\ninput d: f64[]\ninput w: f32[1, 4]\n"
 enum { NAMES = 64, WORDS = 16 };
 
@@ -34,7 +35,7 @@ struct program {
     int name_count;
 };
 
-/* -- a program made of calls ----------------------------------------------------------------------------------- */
+/* -- a program made of calls ------------------------------------------------------------------ */
 
 static void name_add(struct program *p, const char *text, tensor t, dim size, bool is_size)
 {
@@ -95,7 +96,8 @@ static void list_read(struct program *p, const char *text, struct word *word, st
             out->kind = ARGUMENT_TENSORS;
             word->tensors[out->count++] = name ? name->tensor : 0;
         } else {
-            word->sizes[out->count++] = name ? name->size : size_literal(&p->world.sizes, atoll(at));
+            word->sizes[out->count++] =
+                name ? name->size : size_literal(&p->world.sizes, atoll(at));
         }
         at += length + (at[length] == ',');
     }
@@ -103,7 +105,8 @@ static void list_read(struct program *p, const char *text, struct word *word, st
     out->sizes = word->sizes;
 }
 
-static void number_read(struct program *p, const char *text, struct word *word, struct argument *out)
+static void number_read(struct program *p, const char *text, struct word *word,
+                        struct argument *out)
 {
     const double number = strtod(text, NULL);
     out->count = 1;
@@ -127,8 +130,11 @@ static void word_read(struct program *p, const char *text, struct word *word, st
     if (name) {
         word->tensors[0] = name->tensor;
         word->sizes[0] = name->size;
-        *out = (struct argument){.name = out->name, .kind = name->is_size ? ARGUMENT_INT : ARGUMENT_TENSOR, .count = 1,
-                                 .tensors = word->tensors, .sizes = word->sizes};
+        *out = (struct argument){.name = out->name,
+                                 .kind = name->is_size ? ARGUMENT_INT : ARGUMENT_TENSOR,
+                                 .count = 1,
+                                 .tensors = word->tensors,
+                                 .sizes = word->sizes};
     } else if (text[0] == '[') {
         list_read(p, text, word, out);
     } else if (text[0] == '"') {
@@ -150,8 +156,11 @@ static int results_read(char *text, struct result *results)
     int count = 0;
     for (char *at = strtok(text, ","); at; at = strtok(NULL, ",")) {
         const bool marked = strchr("#!~", at[0]) != NULL;
-        const enum result_kind kind = at[0] == '#' ? RESULT_INT : at[0] == '!' ? RESULT_BOOL : RESULT_FLOAT;
-        results[count++] = (struct result){.kind = marked ? kind : RESULT_TENSOR, .name = at + marked, .dtype = DT_f32};
+        const enum result_kind kind = at[0] == '#'   ? RESULT_INT
+                                      : at[0] == '!' ? RESULT_BOOL
+                                                     : RESULT_FLOAT;
+        results[count++] = (struct result){
+            .kind = marked ? kind : RESULT_TENSOR, .name = at + marked, .dtype = DT_f32};
     }
     return count;
 }
@@ -163,7 +172,8 @@ static phasor_status call_run(struct program *p, const char *line)
     struct argument arguments[WORDS] = {0};
     struct word memory[WORDS] = {0};
     struct result results[WORDS] = {0};
-    struct call call = {.arguments = arguments, .results = results, .name = "call", .origin = &p->origin};
+    struct call call = {
+        .arguments = arguments, .results = results, .name = "call", .origin = &p->origin};
     snprintf(text, sizeof text, "%s", line);
     char *equals = strstr(text, " = ");
     if (equals) {
@@ -201,7 +211,7 @@ static void calls_run(struct program *p, const char *calls)
     }
 }
 
-/* -- nodes ----------------------------------------------------------------------------------------------------- */
+/* -- nodes ------------------------------------------------------------------------------------ */
 
 struct sample {
     const char *calls, *lines;
@@ -217,7 +227,8 @@ static void check_lines(struct program *p, const struct sample *sample)
         const size_t length = strcspn(line, "\n");
         char wanted[512];
         snprintf(wanted, sizeof wanted, "\n%.*s", (int)length, line);
-        cr_assert(strstr(text_get(&printed), wanted), "%s\nlacks%s\nin\n%s", sample->calls, wanted, text_get(&printed));
+        cr_assert(strstr(text_get(&printed), wanted), "%s\nlacks%s\nin\n%s", sample->calls, wanted,
+                  text_get(&printed));
         line += length + (line[length] == '\n');
     }
     text_free(&printed);
@@ -242,11 +253,13 @@ Test(aten, elementwise)
         {"y = aten.exp.default self=x", "y = exp(x) : f32[s, 4]"},
         {"y = aten.exp.default self=i", "cast.10 = cast(i) : f32[4]\ny = exp(cast.10)"},
         {"y = aten.add.Tensor self=x other=x", "y = add(x, x) : f32[s, 4]"},
-        {"y = aten.add.Tensor self=x other=x alpha=2", "scalar.10 = scalar value=2 : f32[]\ny = fma(x, scalar.10, x)"},
+        {"y = aten.add.Tensor self=x other=x alpha=2",
+         "scalar.10 = scalar value=2 : f32[]\ny = fma(x, scalar.10, x)"},
         {"y = aten.sub.Tensor self=i other=i alpha=2", "y = sub(i, mul.11) : i64[4]"},
         {"y = aten.rsub.Scalar self=x other=1", "y = sub(scalar.10, x)"},
         {"y = aten.div.Tensor self=i other=2", "y = div(cast.10, scalar.11) : f32[4]"},
-        {"y = aten.div.Tensor_mode self=i other=2 rounding_mode=\"floor\"", "y = div_floor(i, scalar.10) : i64[4]"},
+        {"y = aten.div.Tensor_mode self=i other=2 rounding_mode=\"floor\"",
+         "y = div_floor(i, scalar.10) : i64[4]"},
         {"y = aten.pow.Tensor_Scalar self=x exponent=2", "y = mul(x, x)"},
         {"y = aten.pow.Tensor_Scalar self=x exponent=0.5", "y = sqrt(x)"},
         {"y = aten.pow.Tensor_Scalar self=i exponent=3", "y = pow(i, scalar.10) : i64[4]"},
@@ -262,19 +275,24 @@ Test(aten, elementwise)
 Test(aten, promotion)
 {
     static const struct sample samples[] = {
-        {"y = aten.mul.Tensor self=b other=x", "cast.10 = cast(b) : f32[4]\ny = mul(cast.10, x) : f32[s, 4]"},
-        {"y = aten.mul.Tensor self=b other=d", "cast.10 = cast(d) : bf16[]\ny = mul(b, cast.10) : bf16[4]"},
+        {"y = aten.mul.Tensor self=b other=x",
+         "cast.10 = cast(b) : f32[4]\ny = mul(cast.10, x) : f32[s, 4]"},
+        {"y = aten.mul.Tensor self=b other=d",
+         "cast.10 = cast(d) : bf16[]\ny = mul(b, cast.10) : bf16[4]"},
         {"y = aten.mul.Tensor self=i other=d", "y = mul(cast.10, d) : f64[4]"},
         {"y = aten.mul.Tensor self=i other=0.5", "y = mul(cast.10, scalar.11) : f32[4]"},
         {"y = aten.mul.Tensor self=m other=2", "y = mul(cast.10, scalar.11) : i64[4]"},
         {"y = aten.mul.Tensor self=b other=1j", "y = mul(cast.10, scalar.11) : c64[4]"},
         {"y = aten.mul.Tensor self=d other=1j", "y = mul(cast.10, scalar.11) : c128[]"},
-        {"y = aten.mul.Tensor self=z other=d", "cast.10 = cast(d) : c64[]\ny = mul(z, cast.10) : c64[s, 2]"},
+        {"y = aten.mul.Tensor self=z other=d",
+         "cast.10 = cast(d) : c64[]\ny = mul(z, cast.10) : c64[s, 2]"},
         {"y = aten.mul.Tensor self=b other=0.3", "scalar.10 = scalar value=0.3 : bf16[]"},
         {"y = aten.gt.Scalar self=b other=0.3", "scalar.10 = scalar value=0.30078125 : bf16[]"},
-        {"y = aten.mul.Tensor self=x other=s", "size.10 = size sizes=[s]\ncast.11 = cast(size.10) : f32[]"},
+        {"y = aten.mul.Tensor self=x other=s",
+         "size.10 = size sizes=[s]\ncast.11 = cast(size.10) : f32[]"},
         {"y = aten.cat.default tensors=[x,z] dim=1", "y = concat(cast.10, z) axis=1 : c64[s, 6]"},
-        {"y = aten.sum.default self=m", "cast.10 = cast(m) : i64[4]\ny = sum(cast.10) axes=[0] : i64[]"},
+        {"y = aten.sum.default self=m",
+         "cast.10 = cast(m) : i64[4]\ny = sum(cast.10) axes=[0] : i64[]"},
         {"y = aten.to.dtype self=x dtype=f64", "y = cast(x) : f64[s, 4]"},
         {"y = aten._to_copy.default self=x dtype=f32", "y = clone(x) flag=0 : f32[s, 4]"},
         {"y = prims.convert_element_type.default a=b dtype=c64", "y = cast(b) : c64[4]"},
@@ -288,24 +306,31 @@ Test(aten, views)
     static const struct sample samples[] = {
         {"y = aten.view.default self=x size=[s,2,-1]", "y = reshape(x) sizes=[s, 2, 2]"},
         {"y = aten.view.default self=x size=[-1]", "y = reshape(x) sizes=[4*s]"},
-        {"y = aten.flatten.using_ints self=p start_dim=0 end_dim=1", "y = reshape(p) sizes=[4*s, 2]"},
+        {"y = aten.flatten.using_ints self=p start_dim=0 end_dim=1",
+         "y = reshape(p) sizes=[4*s, 2]"},
         {"y = aten.unflatten.int self=x dim=-1 sizes=[-1,2]", "y = reshape(x) sizes=[s, 2, 2]"},
         {"y = aten.unsqueeze.default self=x dim=-1", "y = reshape(x) sizes=[s, 4, 1]"},
         {"y = aten.squeeze.dim self=w dim=0", "y = reshape(w) sizes=[4]"},
         {"y = aten.expand.default self=w size=[s,-1]", "y = expand(w) sizes=[s, 4]"},
-        {"y = aten.permute.default self=p dims=[-1,0,1]", "y = permute(p) axes=[2, 0, 1] : f32[2, s, 4]"},
+        {"y = aten.permute.default self=p dims=[-1,0,1]",
+         "y = permute(p) axes=[2, 0, 1] : f32[2, s, 4]"},
         {"y = aten.t.default self=x", "y = permute(x) axes=[1, 0]"},
         {"y = aten.slice.Tensor self=x dim=1 start=1 end=9223372036854775807 step=2",
          "y = slice(x) axis=1 start=1 length=2 step=2 : f32[s, 2]"},
-        {"y = aten.slice.Tensor self=x dim=0 start=-2", "y = slice(x) axis=0 start=s - 2 length=2 step=1"},
+        {"y = aten.slice.Tensor self=x dim=0 start=-2",
+         "y = slice(x) axis=0 start=s - 2 length=2 step=1"},
         {"y = aten.select.int self=x dim=0 index=-1", "y = select(x) axis=0 start=s - 1"},
-        {"a,c = aten.split_with_sizes.default self=x split_sizes=[1,3] dim=1", "c = slice(x) axis=1 start=1 length=3 step=1"},
-        {"a,c = aten.chunk.default self=x chunks=2 dim=-1", "c = slice(x) axis=1 start=2 length=2 step=1"},
+        {"a,c = aten.split_with_sizes.default self=x split_sizes=[1,3] dim=1",
+         "c = slice(x) axis=1 start=1 length=3 step=1"},
+        {"a,c = aten.chunk.default self=x chunks=2 dim=-1",
+         "c = slice(x) axis=1 start=2 length=2 step=1"},
         {"a,c = aten.unbind.int self=p dim=-1", "c = select(p) axis=2 start=1"},
         {"y = aten.view_as_complex.default self=p", "y = view_as_complex(p) : c64[s, 4]"},
         {"y = aten.imag.default self=z", "y = imag(z) : f32[s, 2]"},
-        {"y = aten.view_as_real_copy.default self=z", "y = clone(view_as_real.10) flag=1 : f32[s, 2, 2]"},
-        {"y = aten.slice_scatter.default self=x src=w dim=0 start=1 end=2", "y = insert(x, w) axis=0 start=1 step=1"},
+        {"y = aten.view_as_real_copy.default self=z",
+         "y = clone(view_as_real.10) flag=1 : f32[s, 2, 2]"},
+        {"y = aten.slice_scatter.default self=x src=w dim=0 start=1 end=2",
+         "y = insert(x, w) axis=0 start=1 step=1"},
     };
     CHECK(samples);
 }
@@ -313,14 +338,20 @@ Test(aten, views)
 Test(aten, creation_and_joins)
 {
     static const struct sample samples[] = {
-        {"y = aten.ones_like.default self=x", "expand.11 = expand(scalar.10) sizes=[s, 4]\ny = clone(expand.11) flag=1"},
-        {"y = aten.full.default size=[2] fill_value=1 dtype=c64", "scalar.10 = scalar value=1+0j : c64[]"},
+        {"y = aten.ones_like.default self=x",
+         "expand.11 = expand(scalar.10) sizes=[s, 4]\ny = clone(expand.11) flag=1"},
+        {"y = aten.full.default size=[2] fill_value=1 dtype=c64",
+         "scalar.10 = scalar value=1+0j : c64[]"},
         {"y = aten.arange.default end=s", "y = iota sizes=[s] : i64[s]"},
-        {"y = aten.arange.start_step start=0 end=s step=2 dtype=f32", "iota.10 = iota sizes=[floordiv(s + 1, 2)]\ny = cast(mul.12)"},
+        {"y = aten.arange.start_step start=0 end=s step=2 dtype=f32",
+         "iota.10 = iota sizes=[floordiv(s + 1, 2)]\ny = cast(mul.12)"},
         {"y = aten.tril.default self=x diagonal=-1", "y = where(le.15, x, scalar.16)"},
-        {"y = aten.stack.default tensors=[x,x] dim=-1", "y = concat(reshape.10, reshape.11) axis=2 : f32[s, 4, 2]"},
-        {"y = aten.repeat.default self=b repeats=[2,3]", "expand.12 = expand(reshape.11) sizes=[2, 3, 4]"},
-        {"y = aten.pad.default self=x pad=[1,2]", "y = pad(x) sizes=[0, 0, 1, 2] value=0 : f32[s, 7]"},
+        {"y = aten.stack.default tensors=[x,x] dim=-1",
+         "y = concat(reshape.10, reshape.11) axis=2 : f32[s, 4, 2]"},
+        {"y = aten.repeat.default self=b repeats=[2,3]",
+         "expand.12 = expand(reshape.11) sizes=[2, 3, 4]"},
+        {"y = aten.pad.default self=x pad=[1,2]",
+         "y = pad(x) sizes=[0, 0, 1, 2] value=0 : f32[s, 7]"},
         {"y = aten.roll.default self=x shifts=[1] dims=[0]", "y = roll(x) axes=[0] sizes=[1]"},
         {"y = aten.flip.default self=x dims=[-1]", "y = flip(x) axes=[1]"},
     };
@@ -330,9 +361,12 @@ Test(aten, creation_and_joins)
 Test(aten, reductions_and_products)
 {
     static const struct sample samples[] = {
-        {"y = aten.sum.dim_IntList self=x dim=[1] keepdim=True", "y = reshape(sum.10) sizes=[s, 1]"},
-        {"y = aten.mean.dim self=b dim=[0]", "sum.11 = sum(cast.10) axes=[0] : f32[]\ny = cast(div.13) : bf16[]"},
-        {"a,c = aten.max.dim self=x dim=1", "a = amax(x) axes=[1] : f32[s]\nc = argmax(x) axis=1 : i64[s]"},
+        {"y = aten.sum.dim_IntList self=x dim=[1] keepdim=True",
+         "y = reshape(sum.10) sizes=[s, 1]"},
+        {"y = aten.mean.dim self=b dim=[0]",
+         "sum.11 = sum(cast.10) axes=[0] : f32[]\ny = cast(div.13) : bf16[]"},
+        {"a,c = aten.max.dim self=x dim=1",
+         "a = amax(x) axes=[1] : f32[s]\nc = argmax(x) axis=1 : i64[s]"},
         {"a,c = aten.topk.default self=x k=2 dim=1", "a = gather(x, c) axis=1 : f32[s, 2]"},
         {"y = aten.cumsum.default self=m dim=0", "y = cumsum(cast.10) axis=0 : i64[4]"},
         {"y = aten.softmax.int self=x dim=-1", "y = div(exp.13, reshape.15) : f32[s, 4]"},
@@ -344,30 +378,37 @@ Test(aten, reductions_and_products)
          "permute.10 = permute(p) axes=[0, 2, 1]\ny = index(permute.10, i, i) axis=0 : f32[4, 4]"},
         {"y = aten.index_put.default self=b indices=[m] values=d", "y = where(m, cast.10, b)"},
         {"y = aten.embedding.default weight=x indices=i", "y = index(x, i) axis=0 : f32[4, 4]"},
-        {"y = aten.einsum.default equation=\"ij,kj->ik\" tensors=[x,x]", "y = dot(x, permute.10) : f32[s, s]"},
+        {"y = aten.einsum.default equation=\"ij,kj->ik\" tensors=[x,x]",
+         "y = dot(x, permute.10) : f32[s, s]"},
     };
     for (size_t k = 0; k < sizeof samples / sizeof samples[0]; k++)
         if (samples[k].lines[0])
             check_samples(&samples[k], 1);
 }
 
-/* -- memory ---------------------------------------------------------------------------------------------------- */
+/* -- memory ----------------------------------------------------------------------------------- */
 
 Test(aten, writes_through_views)
 {
     static const struct sample samples[] = {
-        {"y = aten.clone.default self=x\nv = aten.slice.Tensor self=y dim=1 start=2\nu = aten.mul_.Tensor self=v other=2\n"
+        {"y = aten.clone.default self=x\nv = aten.slice.Tensor self=y dim=1 start=2\nu = "
+         "aten.mul_.Tensor self=v other=2\n"
          "t = aten.neg.default self=y",
-         "insert.14 = insert(y, mul.13) axis=1 start=2 step=1\nu = slice(insert.14) axis=1 start=2 length=2 step=1\n"
+         "insert.14 = insert(y, mul.13) axis=1 start=2 step=1\nu = slice(insert.14) axis=1 start=2 "
+         "length=2 step=1\n"
          "t = neg(insert.14)"},
-        {"y = aten.clone.default self=z\nr = aten.imag.default self=y\nu = aten.neg_.default self=r\n"
+        {"y = aten.clone.default self=z\nr = aten.imag.default self=y\nu = aten.neg_.default "
+         "self=r\n"
          "t = aten.neg.default self=y",
          "complex.14 = complex(real.13, neg.12) : c64[s, 2]\nt = neg(complex.14)"},
-        {"y = aten.clone.default self=x\nr = aten.view.default self=y size=[-1]\nv = aten.select.int self=r dim=0 index=3\n"
+        {"y = aten.clone.default self=x\nr = aten.view.default self=y size=[-1]\nv = "
+         "aten.select.int self=r dim=0 index=3\n"
          "u = aten.fill_.Scalar self=v value=7\nt = aten.neg.default self=y",
-         "insert.15 = insert(r, reshape.14) axis=0 start=3 step=1\nreshape.16 = reshape(insert.15) sizes=[s, 4]\n"
+         "insert.15 = insert(r, reshape.14) axis=0 start=3 step=1\nreshape.16 = reshape(insert.15) "
+         "sizes=[s, 4]\n"
          "t = neg(reshape.16)"},
-        {"y = aten.clone.default self=p\nc = aten.view_as_complex.default self=y\nu = aten.mul_.Tensor self=c other=1j\n"
+        {"y = aten.clone.default self=p\nc = aten.view_as_complex.default self=y\nu = "
+         "aten.mul_.Tensor self=c other=1j\n"
          "t = aten.neg.default self=y",
          "view_as_real.14 = view_as_real(mul.13)\nt = neg(view_as_real.14)"},
         {"y = aten.clone.default self=b\nu = aten.add_.Tensor self=y other=x", ""},
@@ -396,7 +437,8 @@ Test(aten, written_weight_becomes_a_buffer)
     static const struct data data = {"weight", DT_f32, 1, sizes, strides, 0, &storage};
     struct program p;
     program_open(&p);
-    const value v = graph_add(&p.world.graph, OP_data, DT_f32, NULL, 0, &(struct attributes){.data = &data}, "weight");
+    const value v = graph_add(&p.world.graph, OP_data, DT_f32, NULL, 0,
+                              &(struct attributes){.data = &data}, "weight");
     const tensor t = tensor_new(&p.loader, v);
     p.loader.tensors.at[t].constant = true;
     p.loader.tensors.at[t].data = &data;
@@ -411,15 +453,17 @@ Test(aten, written_weight_becomes_a_buffer)
     program_close(&p);
 }
 
-/* -- sizes ----------------------------------------------------------------------------------------------------- */
+/* -- sizes ------------------------------------------------------------------------------------ */
 
 Test(aten, sizes_are_no_nodes)
 {
     struct program p;
     program_open(&p);
     const size_t before = p.world.graph.nodes.count;
-    calls_run(&p, "#n = aten.sym_size.int self=x dim=0\n#k = _operator.mul a=2 b=n\n#r = _operator.floordiv a=k b=2\n"
-                  "!e = _operator.eq a=r b=s\n#o = _operator.sub a=n b=1\n!l = _operator.gt a=n b=100");
+    calls_run(&p,
+              "#n = aten.sym_size.int self=x dim=0\n#k = _operator.mul a=2 b=n\n#r = "
+              "_operator.floordiv a=k b=2\n"
+              "!e = _operator.eq a=r b=s\n#o = _operator.sub a=n b=1\n!l = _operator.gt a=n b=100");
     cr_assert_eq(p.world.graph.nodes.count, before);
     check_size_text(&p.world, name_find(&p, "k", 1)->size, "2*s");
     check_size_text(&p.world, name_find(&p, "r", 1)->size, "s");
@@ -432,16 +476,18 @@ Test(aten, asserts_are_checks_or_dropped)
 {
     struct program p;
     program_open(&p);
-    calls_run(&p, "!e = _operator.le a=s b=32\naten._assert_scalar.default self=e assert_msg=\"too_long\"\n"
-                  "!t = _operator.eq a=s b=s\naten._assert_scalar.default self=t assert_msg=\"never\"\n"
-                  "aten._assert_tensor_metadata.default a=x dtype=f32\n"
-                  "aten.sym_constrain_range_for_size.default size=s max=48");
+    calls_run(
+        &p,
+        "!e = _operator.le a=s b=32\naten._assert_scalar.default self=e assert_msg=\"too_long\"\n"
+        "!t = _operator.eq a=s b=s\naten._assert_scalar.default self=t assert_msg=\"never\"\n"
+        "aten._assert_tensor_metadata.default a=x dtype=f32\n"
+        "aten.sym_constrain_range_for_size.default size=s max=48");
     cr_assert_eq(p.world.graph.checks.count, 2);
     cr_assert_str_eq(p.world.graph.checks.at[0].message, "too_long");
     program_close(&p);
 }
 
-/* -- refusals -------------------------------------------------------------------------------------------------- */
+/* -- refusals --------------------------------------------------------------------------------- */
 
 Test(aten, refusals)
 {
@@ -453,7 +499,8 @@ Test(aten, refusals)
         {"y = aten._linalg_det.default A=z", "solvers and decompositions"},
         {"y = aten.mul.Tensor self=h other=1j", "complex32"},
         {"y = aten.complex.default real=h imag=h", "complex32"},
-        {"y = aten.view_as_complex.default self=h", "complex numbers are made of f32 or f64, not of f16"},
+        {"y = aten.view_as_complex.default self=h",
+         "complex numbers are made of f32 or f64, not of f16"},
         {"y = aten.to.dtype self=x dtype=u16", "u16"},
         {"y = aten.index.Tensor self=b indices=[m]", "a mask as index"},
         {"y = aten.lt.Tensor self=z other=z", "not defined on complex numbers"},
@@ -467,9 +514,10 @@ Test(aten, refusals)
         program_open(&p);
         calls_run(&p, samples[k].call);
         cr_assert_eq(p.loader.refusals.count, 1, "%s", samples[k].call);
-        cr_assert(strstr(p.loader.refusals.at[0].reason, samples[k].reason), "%s: %s", samples[k].call,
-                  p.loader.refusals.at[0].reason);
-        cr_assert_eq(graph_node(&p.world.graph, (value)p.world.graph.nodes.count - 1)->op, OP_unknown);
+        cr_assert(strstr(p.loader.refusals.at[0].reason, samples[k].reason), "%s: %s",
+                  samples[k].call, p.loader.refusals.at[0].reason);
+        cr_assert_eq(graph_node(&p.world.graph, (value)p.world.graph.nodes.count - 1)->op,
+                     OP_unknown);
         program_close(&p);
     }
 }
@@ -486,14 +534,19 @@ Test(aten, refused_dtypes_do_not_cascade)
     program_close(&p);
 }
 
-/* -- damaged files --------------------------------------------------------------------------------------------- */
+/* -- damaged files ---------------------------------------------------------------------------- */
 
 Test(aten, damaged_calls_fail)
 {
     static const char *const calls[] = {
-        "y = aten.mul.Tensor self=x", "y = aten.permute.default self=x dims=[0]", "y = aten.select.int self=x dim=7 index=0",
-        "y = aten.view.default self=x size=[3]", "y = aten.add.Tensor self=x other=p", "y = aten.cat.default tensors=[]",
-        "y = aten.slice.Tensor self=d dim=0", "a,c = aten.neg.default self=x",
+        "y = aten.mul.Tensor self=x",
+        "y = aten.permute.default self=x dims=[0]",
+        "y = aten.select.int self=x dim=7 index=0",
+        "y = aten.view.default self=x size=[3]",
+        "y = aten.add.Tensor self=x other=p",
+        "y = aten.cat.default tensors=[]",
+        "y = aten.slice.Tensor self=d dim=0",
+        "a,c = aten.neg.default self=x",
     };
     for (size_t k = 0; k < sizeof calls / sizeof calls[0]; k++) {
         struct program p;

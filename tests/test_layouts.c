@@ -100,6 +100,16 @@ static const struct program {
                   "output l\n"
                   "output s\n"
                   "output any\n"},
+    {"groups", "phasor 1 \"flipped rows that do not fit the rows they come from\"\n"
+               "input x: f32[12, 2]\n"
+               "input y: f16[6, 7]\n"
+               "r = reshape(x) sizes=[8, 3]\n"
+               "f = flip(r) axes=[0]\n"
+               "t = permute(y) axes=[1, 0]\n"
+               "s = reshape(t) sizes=[3, 14]\n"
+               "g = flip(s) axes=[0, 1]\n"
+               "output f\n"
+               "output g\n"},
     {"windows", "phasor 1 \"views that move elements\"\n"
                 "input x: f32[6, 16]\n"
                 "input y: f32[6, 4]\n"

@@ -36,9 +36,8 @@ shown "${run[@]}"
 title "Compiles its kernels for three lengths; needs NVRTC, but no GPU"
 compile=("$phasor" prewarm "$case_folder/plain.pt2" --dim q.1=1,64,512)
 code=0
-shown "${compile[@]}" 2>build/quickstart.err || code=$?
-cat build/quickstart.err
-if [ "$code" -eq 6 ] && grep -q "NVRTC was not found" build/quickstart.err; then
+shown "${compile[@]}" 2>&1 | tee build/quickstart.log || code=$?
+if [ "$code" -eq 6 ] && grep -q "NVRTC not found" build/quickstart.log; then
     echo "NVRTC is not on this machine, so there is nothing more to see: phasor doctor says what to do."
     exit 0
 fi
@@ -48,5 +47,12 @@ title "Again, in new processes: nothing is compiled, the cache has it"
 shown "${run[@]}"
 shown "${compile[@]}"
 
-title "The CUDA that it wrote for a length of 64 (the start of the kernel's body)"
-shown "$phasor" show "$case_folder/plain.pt2" --stage cuda --dim q.1=64 | sed -n '1,60p'
+title "The CUDA that it wrote for the first of them: the PyTorch lines, and the start of the kernel's body"
+shown "$phasor" show "$case_folder/plain.pt2" --stage cuda --dim q.1=64 2>/dev/null | awk '
+    /^\/\* phasor_/ && ++kernels == 2 { skip = 1 }
+    skip { next }
+    /^(\$|\/\* phasor_)/ { heading = 1 }
+    heading { print }
+    /^\$|\*\/$/ { heading = 0 }
+    / body\(/ { left = 22 }
+    left { print --left ? $0 : "    ..." }'

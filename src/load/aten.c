@@ -1,9 +1,9 @@
-/* aten.c - one call of the file becomes nodes of the graph: finds its row in aten.def, puts the arguments in the row's
- * order with their defaults, runs the builder and names the results.
+/* aten.c - one call of the file becomes nodes of the graph: finds its row in aten.def, puts the
+ * arguments in the row's order with their defaults, runs the builder and names the results.
  *
- *     aten.mul_.Tensor(self=y, other=2.0)     no row of that name: the row of aten.mul.Tensor, written into y
- *     aten.expand_copy.default(x, [4, -1])    no row: the row of aten.expand.default, without sharing memory
- *     aten.fft_fft.default(z)                 no row at all: an `unknown` node of the file's type, and a refusal */
+ *     aten.mul_.Tensor(y, 2.0)              no such row: that of aten.mul.Tensor, written into y
+ *     aten.expand_copy.default(x, [4, -1])  no such row: aten.expand.default, sharing no memory
+ *     aten.fft_fft.default(z)               no row: an `unknown` node and a refusal */
 #include "load/aten.h"
 
 #include <stdarg.h>
@@ -36,7 +36,7 @@ static const struct {
 #undef REFUSED
 };
 
-/* -- finding the row ------------------------------------------------------------------------------------------- */
+/* -- finding the row -------------------------------------------------------------------------- */
 
 static const struct aten_row *row_find_exactly(const char *target)
 {
@@ -46,13 +46,15 @@ static const struct aten_row *row_find_exactly(const char *target)
     return NULL;
 }
 
-/* The row of the target without `suffix` at the end of the operator's name: aten.mul_.Tensor -> aten.mul.Tensor. */
+/* The row of the target without `suffix` at the end of the operator's name: aten.mul_.Tensor ->
+ * aten.mul.Tensor. */
 static const struct aten_row *row_find_without(const char *target, const char *suffix)
 {
     const char *overload = strrchr(target, '.');
     const size_t removed = strlen(suffix), name = overload ? (size_t)(overload - target) : 0;
     char base[128];
-    if (name <= removed || strlen(target) >= sizeof base || memcmp(overload - removed, suffix, removed) != 0)
+    if (name <= removed || strlen(target) >= sizeof base ||
+        memcmp(overload - removed, suffix, removed) != 0)
         return NULL;
     snprintf(base, sizeof base, "%.*s%s", (int)(name - removed), target, overload);
     return row_find_exactly(base);
@@ -109,7 +111,7 @@ void aten_refuse(struct aten *a, const char *format, ...)
     }
 }
 
-/* -- arguments ------------------------------------------------------------------------------------------------- */
+/* -- arguments -------------------------------------------------------------------------------- */
 
 /* "[0,1]" */
 static void default_list(struct aten *a, const char *text, struct argument *out)
@@ -121,7 +123,8 @@ static void default_list(struct aten *a, const char *text, struct argument *out)
         sizes[out->count++] = aten_literal(a, strtoll(at, &end, 10));
         at = *end == ',' ? end + 1 : end;
     }
-    if (out->count && !(out->sizes = arena_copy(a->graph->arena, sizes, (size_t)out->count * sizeof *sizes)))
+    if (out->count &&
+        !(out->sizes = arena_copy(a->graph->arena, sizes, (size_t)out->count * sizeof *sizes)))
         graph_fail(a->graph, fail_memory(), "out of memory");
 }
 
@@ -165,10 +168,13 @@ static const struct argument *argument_find(const struct call *call, const char 
     for (int i = 0; i < call->argument_count; i++)
         if (strcmp(call->arguments[i].name, name) == 0)
             return &call->arguments[i];
-    return position < call->argument_count && !call->arguments[position].name[0] ? &call->arguments[position] : NULL;
+    return position < call->argument_count && !call->arguments[position].name[0]
+               ? &call->arguments[position]
+               : NULL;
 }
 
-/* Takes the row's next parameter from *text: "alpha=1" gives its name and its default (NULL without one). */
+/* Takes the row's next parameter from *text: "alpha=1" gives its name and its default (NULL
+ * without one). */
 static bool parameter_next(const char **text, char name[64], char value_text[64], bool *has_default)
 {
     const char *end = strstr(*text, ", ");
@@ -190,7 +196,8 @@ static bool parameter_next(const char **text, char name[64], char value_text[64]
 /* Device, layout and the like decide nothing here. */
 static bool argument_is_ignored(const struct argument *argument)
 {
-    static const char *const names[] = {"device", "layout", "pin_memory", "non_blocking", "generator"};
+    static const char *const names[] = {"device", "layout", "pin_memory", "non_blocking",
+                                        "generator"};
     if (argument->kind == ARGUMENT_NONE || argument->kind == ARGUMENT_IGNORED)
         return true;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -204,8 +211,8 @@ static void arguments_bind(struct aten *a, const struct aten_row *row)
     char name[64], value_text[64];
     bool has_default;
     int count = 0;
-    for (const char *text = row->arguments; count < ATEN_ARGUMENTS && parameter_next(&text, name, value_text, &has_default);
-         count++) {
+    for (const char *text = row->arguments;
+         count < ATEN_ARGUMENTS && parameter_next(&text, name, value_text, &has_default); count++) {
         const struct argument *given = argument_find(a->call, name, count);
         if (given)
             a->arguments[count] = *given;
@@ -234,14 +241,15 @@ static void arguments_check(struct aten *a, const struct aten_row *row)
     }
 }
 
-/* -- results --------------------------------------------------------------------------------------------------- */
+/* -- results ---------------------------------------------------------------------------------- */
 
 static struct result *result_next(struct aten *a)
 {
     return a->produced < a->call->result_count ? &a->call->results[a->produced++] : NULL;
 }
 
-/* Nodes that this call added get the file's name. Names of regions repeat those outside: they get a number. */
+/* Nodes that this call added get the file's name. Names of regions repeat those outside: they
+ * get a number. */
 static void result_name(struct aten *a, const struct result *result, value v)
 {
     if (v < a->first || v >= a->graph->nodes.count || !result->name)
@@ -306,7 +314,8 @@ void aten_same(struct aten *a, tensor t)
     if (a->reason || a->graph->status != PHASOR_OK)
         return;
     if (a->copy)
-        result_set(a, tensor_new(a->loader, aten_clone(a, tensor_get(a->loader, t), FORMAT_PRESERVE)));
+        result_set(a,
+                   tensor_new(a->loader, aten_clone(a, tensor_get(a->loader, t), FORMAT_PRESERVE)));
     else
         result_set(a, tensor_same(a->loader, t));
 }
@@ -328,7 +337,7 @@ void aten_results_named(struct aten *a)
     a->produced = a->call->result_count;
 }
 
-/* -- calls that are refused ------------------------------------------------------------------------------------ */
+/* -- calls that are refused ------------------------------------------------------------------- */
 
 /* All tensors of the call, in order, that have a value. */
 static value *operands_of(struct aten *a, int *count)
@@ -340,7 +349,9 @@ static value *operands_of(struct aten *a, int *count)
     *count = 0;
     for (int i = 0; operands && i < a->call->argument_count; i++) {
         const struct argument *given = &a->call->arguments[i];
-        const int tensors = given->kind == ARGUMENT_TENSOR ? 1 : given->kind == ARGUMENT_TENSORS ? given->count : 0;
+        const int tensors = given->kind == ARGUMENT_TENSOR    ? 1
+                            : given->kind == ARGUMENT_TENSORS ? given->count
+                                                              : 0;
         for (int k = 0; k < tensors; k++)
             if (given->tensors[k])
                 operands[(*count)++] = tensor_get(a->loader, given->tensors[k]);
@@ -352,10 +363,12 @@ static value *operands_of(struct aten *a, int *count)
 static void result_unknown(struct aten *a, struct result *result, const value *operands, int count)
 {
     const bool whole = result->kind == RESULT_TENSOR;
-    const enum dtype dtype = whole ? result->dtype : result->kind == RESULT_FLOAT ? DT_f64
-                                                 : result->kind == RESULT_BOOL    ? DT_bool
-                                                                                  : DT_i64;
-    const struct attributes attributes = {.text = a->call->target, .sizes = whole ? result->sizes : NULL,
+    const enum dtype dtype = whole                          ? result->dtype
+                             : result->kind == RESULT_FLOAT ? DT_f64
+                             : result->kind == RESULT_BOOL  ? DT_bool
+                                                            : DT_i64;
+    const struct attributes attributes = {.text = a->call->target,
+                                          .sizes = whole ? result->sizes : NULL,
                                           .size_count = whole ? result->rank : 0};
     if (result->kind == RESULT_NONE)
         return;
@@ -373,7 +386,8 @@ static phasor_status call_refuse(struct aten *a, const char *reason)
         return fail_memory();
     for (int i = 0; i < a->call->result_count; i++)
         result_unknown(a, &a->call->results[i], operands, count);
-    if (reason && !array_push(&a->loader->refusals, (struct loader_refusal){a->call->origin, reason}))
+    if (reason &&
+        !array_push(&a->loader->refusals, (struct loader_refusal){a->call->origin, reason}))
         return fail_memory();
     return graph_status(a->graph);
 }
@@ -386,13 +400,15 @@ static bool dtype_is_refused(enum dtype dtype)
 static const char *dtype_reason(struct aten *a, enum dtype dtype)
 {
     if (dtype == DT_c32)
-        return "complex32 (pairs of float16) is not supported; cast to float32 before it becomes complex";
-    const char *text = arena_format(a->graph->arena, "dtype %s is not supported; cast it before exporting", dtype_text(dtype));
+        return "complex32 (pairs of float16) is not supported; cast to float32 before it becomes "
+               "complex";
+    const char *text = arena_format(
+        a->graph->arena, "dtype %s is not supported; cast it before exporting", dtype_text(dtype));
     return text ? text : "its dtype is not supported";
 }
 
-/* Whether an operand or result has a dtype that can only be named. *reason stays NULL where an operand is the result of a
- * call that was refused before: one trouble is told once. */
+/* Whether an operand or result has a dtype that can only be named. *reason stays NULL where an
+ * operand is the result of a call that was refused before: one trouble is told once. */
 static bool call_has_refused_dtype(struct aten *a, const char **reason)
 {
     int count;
@@ -415,7 +431,7 @@ static bool call_has_refused_dtype(struct aten *a, const char **reason)
     return false;
 }
 
-/* -- one call -------------------------------------------------------------------------------------------------- */
+/* -- one call --------------------------------------------------------------------------------- */
 
 static phasor_status call_build(struct aten *a)
 {
@@ -430,14 +446,15 @@ static phasor_status call_build(struct aten *a)
     arguments_check(a, row);
     if (!a->reason)
         row->build(a);
-    if (a->reason && a->graph->status == PHASOR_ERROR_FILE) /* of nodes that the builder added after it had refused */
+    /* of nodes that the builder added after it had refused */
+    if (a->reason && a->graph->status == PHASOR_ERROR_FILE)
         a->graph->status = PHASOR_OK;
     TRY(graph_status(a->graph));
     if (a->reason)
         return call_refuse(a, a->reason);
     if (a->produced < a->call->result_count && a->call->results[a->produced].kind != RESULT_NONE)
-        return fail(PHASOR_ERROR_FILE, "%s: %s has %d results, %d expected", a->loader->path, a->call->target,
-                    a->call->result_count, a->produced);
+        return fail(PHASOR_ERROR_FILE, "%s: %s has %d results, %d expected", a->loader->path,
+                    a->call->target, a->call->result_count, a->produced);
     return PHASOR_OK;
 }
 
@@ -445,7 +462,10 @@ phasor_status aten_call(struct loader *loader, struct call *call)
 {
     struct graph *graph = loader->graph;
     const struct origin *before = graph->origin;
-    struct aten a = {.loader = loader, .graph = graph, .sizes = graph->sizes, .call = call,
+    struct aten a = {.loader = loader,
+                     .graph = graph,
+                     .sizes = graph->sizes,
+                     .call = call,
                      .first = (value)graph->nodes.count};
     TRY(graph_status(graph));
     graph->origin = call->origin;

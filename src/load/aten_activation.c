@@ -1,14 +1,14 @@
-/* aten_activation.c - activation functions and normalisations, built from operators of the table.
+/* aten_activation.c - activation functions and normalisations, built from operators of the
+ * table.
  *
- *     aten.silu(bf16)      cast(div(x, add(1, exp(neg(x)))) : f32) : bf16        f16 and bf16 are rounded once, at the end
- *     aten.softmax.int     exp(x - amax(x)) / sum(...)
- */
+ *     aten.silu(bf16)      cast(div(x, add(1, exp(neg(x)))) : f32) : bf16      rounded once
+ *     aten.softmax.int     exp(x - amax(x)) / sum(...) */
 #include "load/aten.h"
 
 #include <math.h>
 #include <string.h>
 
-/* -- small words for long formulas ----------------------------------------------------------------------------- */
+/* -- small words for long formulas ------------------------------------------------------------ */
 
 static value two(struct aten *a, enum op op, value x, value y)
 {
@@ -44,7 +44,7 @@ static bool needs_real(struct aten *a, value x)
     return a->reason == NULL;
 }
 
-/* -- activations ----------------------------------------------------------------------------------------------- */
+/* -- activations ------------------------------------------------------------------------------ */
 
 /* x / (1 + exp(-x)) */
 static value silu_of(struct aten *a, value x)
@@ -98,14 +98,17 @@ void build_elu(struct aten *a)
     const value x = start(a);
     const double alpha = aten_float(a, 1), scale = aten_float(a, 2), input_scale = aten_float(a, 3);
     const value bent = graph_map1(a->graph, OP_expm1, with(a, OP_mul, x, input_scale));
-    finish(a, choose(a, with(a, OP_gt, x, 0), with(a, OP_mul, x, scale), with(a, OP_mul, bent, alpha * scale)));
+    finish(a, choose(a, with(a, OP_gt, x, 0), with(a, OP_mul, x, scale),
+                     with(a, OP_mul, bent, alpha * scale)));
 }
 
 /* elu with the constants of self-normalising networks */
 void build_selu(struct aten *a)
 {
-    const double alpha = 1.6732632423543772848170429916717, scale = 1.0507009873554804934193349852946;
-    const value x = start(a), bent = with(a, OP_mul, graph_map1(a->graph, OP_expm1, x), alpha * scale);
+    const double alpha = 1.6732632423543772848170429916717,
+                 scale = 1.0507009873554804934193349852946;
+    const value x = start(a),
+                bent = with(a, OP_mul, graph_map1(a->graph, OP_expm1, x), alpha * scale);
     finish(a, choose(a, with(a, OP_gt, x, 0), with(a, OP_mul, x, scale), bent));
 }
 
@@ -122,7 +125,8 @@ void build_celu(struct aten *a)
 static value softplus_of(struct aten *a, value x, double beta, double threshold)
 {
     const value scaled = with(a, OP_mul, x, beta);
-    const value curve = with(a, OP_div, graph_map1(a->graph, OP_log1p, graph_map1(a->graph, OP_exp, scaled)), beta);
+    const value curve =
+        with(a, OP_div, graph_map1(a->graph, OP_log1p, graph_map1(a->graph, OP_exp, scaled)), beta);
     return choose(a, with(a, OP_gt, scaled, threshold), x, curve);
 }
 
@@ -157,7 +161,8 @@ void build_gelu(struct aten *a)
         return;
     }
     const value cube = two(a, OP_mul, two(a, OP_mul, x, x), x);
-    const value inner = with(a, OP_mul, two(a, OP_add, x, with(a, OP_mul, cube, 0.044715)), M_SQRT2 * M_2_SQRTPI * 0.5);
+    const value inner = with(a, OP_mul, two(a, OP_add, x, with(a, OP_mul, cube, 0.044715)),
+                             M_SQRT2 * M_2_SQRTPI * 0.5);
     const value bent = with(a, OP_add, graph_map1(a->graph, OP_tanh, inner), 1);
     finish(a, two(a, OP_mul, with(a, OP_mul, x, 0.5), bent));
 }
@@ -168,7 +173,8 @@ void build_glu(struct aten *a)
     const value x = start(a);
     const int axis = aten_axis(a, 1, aten_rank(a, x));
     const dim half = size_floordiv(a->sizes, aten_shape(a, x)[axis], aten_literal(a, 2));
-    const value first = graph_slice(a->graph, x, axis, 0, half, 1), second = graph_slice(a->graph, x, axis, half, half, 1);
+    const value first = graph_slice(a->graph, x, axis, 0, half, 1),
+                second = graph_slice(a->graph, x, axis, half, half, 1);
     finish(a, two(a, OP_mul, first, graph_map1(a->graph, OP_sigmoid, second)));
 }
 
@@ -185,29 +191,38 @@ void build_logaddexp(struct aten *a)
 {
     value x[2];
     const enum dtype dtype = aten_pair(a, 0, 1, PAIR_INEXACT, x);
-    const value left = aten_wide(a, x[0]), right = aten_wide(a, x[1]), most = two(a, OP_maximum, left, right);
-    const value apart = graph_map1(a->graph, OP_neg, graph_map1(a->graph, OP_abs, two(a, OP_sub, left, right)));
+    const value left = aten_wide(a, x[0]), right = aten_wide(a, x[1]),
+                most = two(a, OP_maximum, left, right);
+    const value apart =
+        graph_map1(a->graph, OP_neg, graph_map1(a->graph, OP_abs, two(a, OP_sub, left, right)));
     const value tail = graph_map1(a->graph, OP_log1p, graph_map1(a->graph, OP_exp, apart));
-    const value sum = choose(a, two(a, OP_eq, left, right), with(a, OP_add, most, M_LN2), two(a, OP_add, most, tail));
+    const value sum = choose(a, two(a, OP_eq, left, right), with(a, OP_add, most, M_LN2),
+                             two(a, OP_add, most, tail));
     aten_new(a, aten_cast(a, sum, dtype));
 }
 
-/* Replaces NaN and infinities; without a replacement for those, the largest and smallest finite numbers. */
+/* Replaces NaN and infinities; without a replacement for those, the largest and smallest finite
+ * numbers. */
 void build_nan_to_num(struct aten *a)
 {
-    static const double largest[DT_COUNT] = {
-        [DT_f16] = 65504, [DT_bf16] = 0x1.fep127, [DT_f32] = 0x1.fffffep127, [DT_f64] = 0x1.fffffffffffffp1023};
+    static const double largest[DT_COUNT] = {[DT_f16] = 65504,
+                                             [DT_bf16] = 0x1.fep127,
+                                             [DT_f32] = 0x1.fffffep127,
+                                             [DT_f64] = 0x1.fffffffffffffp1023};
     const value x = aten_value(a, 0);
     const enum dtype dtype = aten_type(a, x);
     if (!needs_real(a, x) || dtype_is_integer(dtype)) {
         aten_new(a, x);
         return;
     }
-    const double replacements[3] = {aten_given(a, 1) ? aten_float(a, 1) : 0, aten_given(a, 2) ? aten_float(a, 2) : largest[dtype],
+    const double replacements[3] = {aten_given(a, 1) ? aten_float(a, 1) : 0,
+                                    aten_given(a, 2) ? aten_float(a, 2) : largest[dtype],
                                     aten_given(a, 3) ? aten_float(a, 3) : -largest[dtype]};
-    value result = choose(a, graph_map1(a->graph, OP_is_nan, x), aten_number(a, dtype, replacements[0]), x);
+    value result =
+        choose(a, graph_map1(a->graph, OP_is_nan, x), aten_number(a, dtype, replacements[0]), x);
     result = choose(a, with(a, OP_eq, x, INFINITY), aten_number(a, dtype, replacements[1]), result);
-    aten_new(a, choose(a, with(a, OP_eq, x, -INFINITY), aten_number(a, dtype, replacements[2]), result));
+    aten_new(
+        a, choose(a, with(a, OP_eq, x, -INFINITY), aten_number(a, dtype, replacements[2]), result));
 }
 
 /* Dropout of a program exported for inference does nothing. */
@@ -219,7 +234,7 @@ void build_dropout(struct aten *a)
         aten_same(a, aten_tensor(a, 0));
 }
 
-/* -- softmax --------------------------------------------------------------------------------------------------- */
+/* -- softmax ---------------------------------------------------------------------------------- */
 
 /* x - amax(x) along an axis, and the sum of its exponentials */
 static value shifted_of(struct aten *a, value x, int axis, value *exponential, value *total)
@@ -248,8 +263,9 @@ static void softmax_finish(struct aten *a, value x, enum dtype dtype)
         return;
     value exponential, total;
     const value shifted = shifted_of(a, x, axis, &exponential, &total);
-    const value result = a->op == OP_log ? two(a, OP_sub, shifted, graph_map1(a->graph, OP_log, total))
-                                         : two(a, OP_div, exponential, total);
+    const value result = a->op == OP_log
+                             ? two(a, OP_sub, shifted, graph_map1(a->graph, OP_log, total))
+                             : two(a, OP_div, exponential, total);
     aten_new(a, aten_cast(a, result, aten_inexact(dtype)));
 }
 
@@ -266,7 +282,7 @@ void build_softmax_core(struct aten *a)
     softmax_finish(a, x, aten_flag(a, 2) ? DT_f32 : aten_type(a, x));
 }
 
-/* -- normalisation --------------------------------------------------------------------------------------------- */
+/* -- normalisation ---------------------------------------------------------------------------- */
 
 /* The last dims that a shape argument names. */
 static int last_axes(struct aten *a, value x, int index, int axes[RANK_MAX])
@@ -288,7 +304,8 @@ static value scale_and_shift(struct aten *a, value x, int weight, int bias)
     return x;
 }
 
-/* input, normalized_shape, weight, bias, eps; native_layer_norm returns mean and 1 / deviation too */
+/* input, normalized_shape, weight, bias, eps; native_layer_norm returns mean and 1 / deviation
+ * too */
 void build_layer_norm(struct aten *a)
 {
     const value x = start(a);
@@ -296,8 +313,10 @@ void build_layer_norm(struct aten *a)
     const int count = last_axes(a, x, 1, axes);
     if (!needs_real(a, x))
         return;
-    const value mean = reduce_mean(a, x, axes, count, true), variance = reduce_variance(a, x, axes, count, true, 0);
-    const value inverse = graph_map1(a->graph, OP_rsqrt, with(a, OP_add, variance, aten_float(a, 4)));
+    const value mean = reduce_mean(a, x, axes, count, true),
+                variance = reduce_variance(a, x, axes, count, true, 0);
+    const value inverse =
+        graph_map1(a->graph, OP_rsqrt, with(a, OP_add, variance, aten_float(a, 4)));
     finish(a, scale_and_shift(a, two(a, OP_mul, two(a, OP_sub, x, mean), inverse), 2, 3));
     aten_new(a, mean);
     aten_new(a, inverse);
@@ -311,13 +330,16 @@ void build_rms_norm(struct aten *a)
     const int count = last_axes(a, x, 1, axes);
     if (!needs_real(a, x))
         return;
-    const double epsilon = aten_given(a, 3) ? aten_float(a, 3) : aten_type(a, x) == DT_f64 ? 0x1p-52 : 0x1p-23;
+    const double epsilon = aten_given(a, 3)            ? aten_float(a, 3)
+                           : aten_type(a, x) == DT_f64 ? 0x1p-52
+                                                       : 0x1p-23;
     const value power = reduce_mean(a, two(a, OP_mul, x, x), axes, count, true);
     const value inverse = graph_map1(a->graph, OP_rsqrt, with(a, OP_add, power, epsilon));
     finish(a, scale_and_shift(a, two(a, OP_mul, x, inverse), 2, 0));
 }
 
-/* x[n, c, ...] with each group of channels made to have mean 0 and variance 1, then scaled and shifted by channel. */
+/* x[n, c, ...] with each group of channels made to have mean 0 and variance 1, then scaled and
+ * shifted by channel. */
 static void group_norm(struct aten *a, dim groups, int weight, double epsilon)
 {
     const value x = start(a);
@@ -328,17 +350,21 @@ static void group_norm(struct aten *a, dim groups, int weight, double epsilon)
         return;
     const dim *shape = aten_shape(a, x);
     const dim parts = size_mul(a->sizes, shape[0], groups);
-    const dim grouped[3] = {shape[0], groups, size_floordiv(a->sizes, graph_count(a->graph, x), parts)};
+    const dim grouped[3] = {shape[0], groups,
+                            size_floordiv(a->sizes, graph_count(a->graph, x), parts)};
     const value lines = graph_reshape(a->graph, x, grouped, 3);
-    const value mean = reduce_mean(a, lines, axes, 1, true), variance = reduce_variance(a, lines, axes, 1, true, 0);
+    const value mean = reduce_mean(a, lines, axes, 1, true),
+                variance = reduce_variance(a, lines, axes, 1, true, 0);
     const value inverse = graph_map1(a->graph, OP_rsqrt, with(a, OP_add, variance, epsilon));
-    value result = graph_reshape(a->graph, two(a, OP_mul, two(a, OP_sub, lines, mean), inverse), shape, rank);
+    value result =
+        graph_reshape(a->graph, two(a, OP_mul, two(a, OP_sub, lines, mean), inverse), shape, rank);
     for (int d = 0; d < rank - 1; d++)
         channels[d] = d == 0 ? shape[1] : 1;
     for (int i = weight; i <= weight + 1; i++)
         if (aten_given(a, i)) {
             const value factor = aten_cast(a, aten_value(a, i), aten_type(a, x));
-            result = two(a, i == weight ? OP_mul : OP_add, result, graph_reshape(a->graph, factor, channels, rank - 1));
+            result = two(a, i == weight ? OP_mul : OP_add, result,
+                         graph_reshape(a->graph, factor, channels, rank - 1));
         }
     finish(a, result);
     aten_new(a, graph_squeeze(a->graph, mean, 2));

@@ -2,16 +2,14 @@
  *
  *     f32[4] * f64[]     f32     a 0-dim tensor gives way to one with dims of the same category
  *     i64[4] * 2.0       f32     a Python number of a higher category takes the default dtype
- *     bf16[4] * 1j       c64     f16[4] * 1j would be complex32, which is refused
- */
-
+ *     bf16[4] * 1j       c64     f16[4] * 1j would be complex32, which is refused */
 #include "load/aten.h"
 
 #include "graph/element.h"
 
 #include <string.h>
 
-/* -- arguments ------------------------------------------------------------------------------------------------- */
+/* -- arguments -------------------------------------------------------------------------------- */
 
 bool aten_given(const struct aten *a, int index)
 {
@@ -67,13 +65,17 @@ struct operand aten_operand(struct aten *a, int index)
     switch (g->kind) {
     case ARGUMENT_TENSOR: return operand_of(a, tensor_get(a->loader, g->tensors[0]));
     case ARGUMENT_INT: return operand_size(a, g->sizes[0]);
-    case ARGUMENT_FLOAT: return (struct operand){.dtype = DT_f32, .is_number = true, .number = number_real(g->numbers[0].re)};
-    case ARGUMENT_BOOL: return (struct operand){.dtype = DT_bool, .is_number = true, .number = number_whole(g->flag)};
+    case ARGUMENT_FLOAT:
+        return (struct operand){
+            .dtype = DT_f32, .is_number = true, .number = number_real(g->numbers[0].re)};
+    case ARGUMENT_BOOL:
+        return (struct operand){
+            .dtype = DT_bool, .is_number = true, .number = number_whole(g->flag)};
     case ARGUMENT_COMPLEX: return operand_complex(g->numbers[0]);
     default: break;
     }
-    graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: argument %d is missing or no tensor or number", a->loader->path,
-               a->call->target, index);
+    graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: argument %d is missing or no tensor or number",
+               a->loader->path, a->call->target, index);
     return (struct operand){0};
 }
 
@@ -93,8 +95,8 @@ dim aten_size(struct aten *a, int index)
     if (g->kind == ARGUMENT_TENSOR)
         aten_refuse(a, "a size that depends on the values of a tensor");
     else if (a->graph->status == PHASOR_OK)
-        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: argument %d is missing or no integer", a->loader->path,
-                   a->call->target, index);
+        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: argument %d is missing or no integer",
+                   a->loader->path, a->call->target, index);
     return 1;
 }
 
@@ -122,6 +124,17 @@ const char *aten_string(struct aten *a, int index)
 {
     const struct argument *g = &a->arguments[index];
     return g->kind == ARGUMENT_STRING && g->string ? g->string : "";
+}
+
+const struct argument *aten_list(struct aten *a, int index)
+{
+    static const struct argument empty = {.kind = ARGUMENT_TENSORS};
+    const struct argument *g = &a->arguments[index];
+    if ((g->kind == ARGUMENT_TENSORS || g->kind == ARGUMENT_TENSOR) && g->count > 0)
+        return g;
+    graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: argument %d is no list of tensors",
+               a->loader->path, a->call->target, index);
+    return &empty;
 }
 
 enum dtype aten_dtype(struct aten *a, int index, enum dtype fallback)
@@ -165,8 +178,8 @@ int axis_normalise(struct aten *a, int64_t axis, int rank)
     if (axis >= 0 && axis < limit)
         return (int)axis;
     if (a->graph->status == PHASOR_OK)
-        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: dim %lld of a tensor of rank %d", a->loader->path, a->call->target,
-                   (long long)shown, rank);
+        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: dim %lld of a tensor of rank %d",
+                   a->loader->path, a->call->target, (long long)shown, rank);
     return 0;
 }
 
@@ -189,14 +202,16 @@ int aten_axes(struct aten *a, int index, int rank, bool empty_is_all, int axes[R
     return rank ? count : 0;
 }
 
-/* -- values ---------------------------------------------------------------------------------------------------- */
+/* -- values ----------------------------------------------------------------------------------- */
 
 value aten_cast(struct aten *a, value v, enum dtype dtype)
 {
     if (dtype_info[dtype].kind == DTC_NAMED) {
-        aten_refuse(a, dtype == DT_c32 ? "its result is complex32 (pairs of float16), which is not supported; cast to "
-                                         "float32 first"
-                                       : "its result has a dtype that is not supported");
+        aten_refuse(
+            a, dtype == DT_c32
+                   ? "its result is complex32 (pairs of float16), which is not supported; cast to "
+                     "float32 first"
+                   : "its result has a dtype that is not supported");
         return v;
     }
     if (aten_type(a, v) == dtype)
@@ -233,7 +248,8 @@ value aten_number(struct aten *a, enum dtype dtype, double number)
 
 value aten_clone(struct aten *a, value v, enum memory_format format)
 {
-    return graph_add(a->graph, OP_clone, DT_bool, &v, 1, &(struct attributes){.flag = format}, NULL);
+    return graph_add(a->graph, OP_clone, DT_bool, &v, 1, &(struct attributes){.flag = format},
+                     NULL);
 }
 
 value aten_full(struct aten *a, value scalar, const dim *sizes, int rank)
@@ -255,14 +271,15 @@ int aten_broadcast(struct aten *a, dim *shape, int rank, const dim *other, int o
     dim merged[RANK_MAX];
     const int result = rank > other_rank ? rank : other_rank;
     for (int d = 1; d <= result; d++) {
-        const dim mine = d <= rank ? shape[rank - d] : 1, its = d <= other_rank ? other[other_rank - d] : 1;
+        const dim mine = d <= rank ? shape[rank - d] : 1,
+                  its = d <= other_rank ? other[other_rank - d] : 1;
         merged[result - d] = size_value(a->sizes, mine) == 1 ? its : mine;
     }
     memcpy(shape, merged, (size_t)result * sizeof *shape);
     return result;
 }
 
-/* -- promotion ------------------------------------------------------------------------------------------------- */
+/* -- promotion -------------------------------------------------------------------------------- */
 
 #define UNDEFINED DT_COUNT /* no operand of that level */
 
@@ -293,7 +310,9 @@ enum dtype aten_promote(struct aten *a, const struct operand *operands, int coun
     enum dtype levels[3] = {UNDEFINED, UNDEFINED, UNDEFINED}; /* with dims, 0-dim, Python numbers */
     for (int i = 0; i < count; i++) {
         const int level = operands[i].is_number ? 2 : aten_rank(a, operands[i].value) == 0;
-        levels[level] = levels[level] == UNDEFINED ? operands[i].dtype : dtype_promote(levels[level], operands[i].dtype);
+        levels[level] = levels[level] == UNDEFINED
+                            ? operands[i].dtype
+                            : dtype_promote(levels[level], operands[i].dtype);
     }
     const enum dtype dtype = promote_levels(levels[0], promote_levels(levels[1], levels[2]));
     return dtype == UNDEFINED ? DT_f32 : dtype;
@@ -332,6 +351,7 @@ enum dtype aten_pair(struct aten *a, int x, int y, int how, value out[2])
     if (how & PAIR_INEXACT)
         dtype = aten_inexact(dtype);
     for (int i = 0; i < 2; i++)
-        out[i] = how & PAIR_AS_WRITTEN ? aten_as_written(a, operands[i], dtype) : aten_as(a, operands[i], dtype);
+        out[i] = how & PAIR_AS_WRITTEN ? aten_as_written(a, operands[i], dtype)
+                                       : aten_as(a, operands[i], dtype);
     return dtype;
 }

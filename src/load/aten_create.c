@@ -1,15 +1,15 @@
-/* aten_create.c - calls that make tensors from sizes and numbers, and those that join or repeat tensors.
+/* aten_create.c - calls that make tensors from sizes and numbers, and those that join or repeat
+ * tensors.
  *
  *     aten.ones_like.default(f32[s, 32])       clone(expand(1.0, [s, 32]))
  *     aten.arange.start_step(0, s, 2)          mul(iota((s + 1) / 2), 2) : i64
- *     aten.repeat.default(x[3], [2, 4])        reshape(expand(reshape(x), [2, 4, 3]), [2, 12])
- */
+ *     aten.repeat.default(x[3], [2, 4])        reshape(expand(reshape(x), [2, 4, 3]), [2, 12]) */
 #include "load/aten.h"
 
 #include <math.h>
 #include <string.h>
 
-/* -- constant tensors ------------------------------------------------------------------------------------------ */
+/* -- constant tensors ------------------------------------------------------------------------- */
 
 /* A 0-dim value that is rounded to the dtype, as a tensor is and a Python number is not. */
 static value element_of(struct aten *a, struct operand number, enum dtype dtype)
@@ -20,7 +20,8 @@ static value element_of(struct aten *a, struct operand number, enum dtype dtype)
 
 static struct operand number_operand(double number)
 {
-    return (struct operand){.number = {.i = (int64_t)number, .re = number}, .dtype = DT_f32, .is_number = true};
+    return (struct operand){
+        .number = {.i = (int64_t)number, .re = number}, .dtype = DT_f32, .is_number = true};
 }
 
 /* The dims of the result from the outermost in memory to the innermost, by the file's strides. */
@@ -28,7 +29,9 @@ static void order_of(struct aten *a, const struct result *result, int *order)
 {
     for (int d = 0; d < result->rank; d++) {
         int at = d;
-        for (; at > 0 && size_value(a->sizes, result->strides[order[at - 1]]) < size_value(a->sizes, result->strides[d]); at--)
+        for (; at > 0 && size_value(a->sizes, result->strides[order[at - 1]]) <
+                             size_value(a->sizes, result->strides[d]);
+             at--)
             order[at] = order[at - 1];
         order[at] = d;
     }
@@ -101,7 +104,8 @@ void build_filled_like(struct aten *a)
 {
     const value x = aten_value(a, 0);
     const enum dtype dtype = aten_dtype(a, 1, aten_type(a, x));
-    fill_like(a, element_of(a, number_operand(row_number(a)), dtype), aten_shape(a, x), aten_rank(a, x));
+    fill_like(a, element_of(a, number_operand(row_number(a)), dtype), aten_shape(a, x),
+              aten_rank(a, x));
 }
 
 /* full_like, fill: self, fill_value, dtype */
@@ -118,10 +122,11 @@ void build_scalar_tensor(struct aten *a)
     aten_new(a, element_of(a, aten_operand(a, 0), aten_dtype(a, 1, DT_f32)));
 }
 
-/* -- ranges ---------------------------------------------------------------------------------------------------- */
+/* -- ranges ----------------------------------------------------------------------------------- */
 
 /* start + step * iota in integers: exact, then rounded once. */
-static value arange_whole(struct aten *a, struct operand start, struct operand step, dim length, enum dtype dtype)
+static value arange_whole(struct aten *a, struct operand start, struct operand step, dim length,
+                          enum dtype dtype)
 {
     value line = graph_iota(a->graph, length);
     if (step.value || step.number.i != 1)
@@ -140,7 +145,8 @@ static value arange_real(struct aten *a, double start, double step, dim length, 
 
 static bool is_whole(struct operand number)
 {
-    return number.value || (number.number.re == floor(number.number.re) && fabs(number.number.re) < 0x1p53);
+    return number.value ||
+           (number.number.re == floor(number.number.re) && fabs(number.number.re) < 0x1p53);
 }
 
 /* A number as a size: an operand keeps no dim, so the argument is asked. */
@@ -149,7 +155,8 @@ static dim whole_size(struct aten *a, int index, int64_t fallback)
     if (index < 0)
         return aten_literal(a, fallback);
     const struct argument *g = &a->arguments[index];
-    return g->kind == ARGUMENT_FLOAT ? aten_literal(a, (int64_t)g->numbers[0].re) : aten_size(a, index);
+    return g->kind == ARGUMENT_FLOAT ? aten_literal(a, (int64_t)g->numbers[0].re)
+                                     : aten_size(a, index);
 }
 
 /* ceil((end - start) / step), 0 at least */
@@ -159,24 +166,29 @@ static dim arange_length(struct aten *a, dim start, dim end, int64_t step)
     const dim span = down ? size_sub(a->sizes, start, end) : size_sub(a->sizes, end, start);
     const int64_t size = down ? -step : step;
     const dim rounded = size_add(a->sizes, span, aten_literal(a, size - 1));
-    return size_max(a->sizes, size == 1 ? span : size_floordiv(a->sizes, rounded, aten_literal(a, size)), 0);
+    return size_max(a->sizes,
+                    size == 1 ? span : size_floordiv(a->sizes, rounded, aten_literal(a, size)), 0);
 }
 
 static void arange(struct aten *a, int start_at, int end_at, int step_at, int dtype_at)
 {
     const struct argument *last = &a->arguments[end_at];
-    const bool open_end = last->kind == ARGUMENT_INT && !size_is_literal(a->sizes, last->sizes[0]); /* needs no node */
+    /* needs no node */
+    const bool open_end = last->kind == ARGUMENT_INT && !size_is_literal(a->sizes, last->sizes[0]);
     const struct operand start = start_at < 0 ? number_operand(0) : aten_operand(a, start_at);
-    const struct operand end = open_end ? (struct operand){.dtype = DT_i64, .is_number = true} : aten_operand(a, end_at);
+    const struct operand end =
+        open_end ? (struct operand){.dtype = DT_i64, .is_number = true} : aten_operand(a, end_at);
     const struct operand step = step_at < 0 ? number_operand(1) : aten_operand(a, step_at);
-    const bool integers = (start_at < 0 || start.dtype == DT_i64) && end.dtype == DT_i64 && (step_at < 0 || step.dtype == DT_i64);
+    const bool integers = (start_at < 0 || start.dtype == DT_i64) && end.dtype == DT_i64 &&
+                          (step_at < 0 || step.dtype == DT_i64);
     const enum dtype dtype = aten_dtype(a, dtype_at, integers ? DT_i64 : DT_f32);
     if (!start.is_number && !start.value && start_at >= 0)
         return;
-    if (step.value || step.number.re == 0) {
+    if (step.value || step.number.re == 0 || step.number.i == INT64_MIN) {
         aten_refuse(a, "the step must be a constant other than 0");
     } else if (is_whole(start) && is_whole(end) && is_whole(step)) {
-        const dim length = arange_length(a, whole_size(a, start_at, 0), whole_size(a, end_at, 0), step.number.i);
+        const dim length =
+            arange_length(a, whole_size(a, start_at, 0), whole_size(a, end_at, 0), step.number.i);
         aten_new(a, arange_whole(a, start, step, length, dtype));
     } else if (start.value || open_end) {
         aten_refuse(a, "a range of sizes with a step that is no integer");
@@ -213,19 +225,23 @@ void build_linspace(struct aten *a)
         aten_refuse(a, "linspace of %s", dtype_text(dtype));
         return;
     }
-    const value start = aten_as(a, ends[0], work), end = aten_as(a, ends[1], work), line = graph_iota(g, steps);
+    const value start = aten_as(a, ends[0], work), end = aten_as(a, ends[1], work),
+                line = graph_iota(g, steps);
     const dim last = size_max(a->sizes, size_sub(a->sizes, steps, 1), 1);
-    const value step = graph_map2(g, OP_div, graph_map2(g, OP_sub, end, start), aten_cast(a, graph_size(g, last), work));
+    const value step = graph_map2(g, OP_div, graph_map2(g, OP_sub, end, start),
+                                  aten_cast(a, graph_size(g, last), work));
     const value forward = graph_map3(g, OP_fma, step, aten_cast(a, line, work), start);
     const value rest = graph_map2(g, OP_sub, graph_size(g, last), line);
-    const value backward = graph_map2(g, OP_sub, end, graph_map2(g, OP_mul, step, aten_cast(a, rest, work)));
+    const value backward =
+        graph_map2(g, OP_sub, end, graph_map2(g, OP_mul, step, aten_cast(a, rest, work)));
     const value half = graph_size(g, size_floordiv(a->sizes, steps, aten_literal(a, 2)));
     const value near = graph_map2(g, OP_lt, line, half);
     const bool one = size_value(a->sizes, steps) == 1;
-    aten_new(a, aten_cast(a, one ? forward : graph_map3(g, OP_where, near, forward, backward), dtype));
+    aten_new(a,
+             aten_cast(a, one ? forward : graph_map3(g, OP_where, near, forward, backward), dtype));
 }
 
-/* -- triangles ------------------------------------------------------------------------------------------------- */
+/* -- triangles -------------------------------------------------------------------------------- */
 
 /* column - row as i64 [rows, columns] */
 static value distance_of(struct aten *a, dim rows, dim columns)
@@ -240,7 +256,8 @@ void build_eye(struct aten *a)
     const bool both = a->op == OP_not;
     const enum dtype dtype = aten_dtype(a, both ? 2 : 1, DT_f32);
     const value distance = distance_of(a, aten_size(a, 0), aten_size(a, both ? 1 : 0));
-    aten_new(a, aten_cast(a, graph_map2(a->graph, OP_eq, distance, aten_number(a, DT_i64, 0)), dtype));
+    aten_new(a,
+             aten_cast(a, graph_map2(a->graph, OP_eq, distance, aten_number(a, DT_i64, 0)), dtype));
 }
 
 /* tril, triu: self, diagonal=0. op: le or ge, of column - row to the diagonal */
@@ -258,17 +275,18 @@ void build_triangle(struct aten *a)
     aten_new(a, graph_map3(a->graph, OP_where, inside, x, aten_number(a, aten_type(a, x), 0)));
 }
 
-/* -- joins ----------------------------------------------------------------------------------------------------- */
+/* -- joins ------------------------------------------------------------------------------------ */
 
-/* The tensors of a list in one dtype. NULL: trouble, already told. */
-static value *list_promoted(struct aten *a, const struct argument *list)
+/* The tensors of argument 0 in one dtype. NULL: trouble, already told. */
+static value *list_promoted(struct aten *a)
 {
+    const struct argument *list = aten_list(a, 0);
     struct operand *operands = NEW(a->graph->arena, struct operand, list->count + 1);
     value *values = NEW(a->graph->arena, value, list->count + 1);
-    if (!operands || !values || list->count == 0 || (list->kind != ARGUMENT_TENSORS && list->kind != ARGUMENT_TENSOR)) {
-        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: no tensors", a->loader->path, a->call->target);
+    if (!operands || !values)
+        graph_fail(a->graph, fail_memory(), "out of memory");
+    if (a->graph->status != PHASOR_OK)
         return NULL;
-    }
     for (int i = 0; i < list->count; i++)
         operands[i] = operand_of(a, tensor_get(a->loader, list->tensors[i]));
     const enum dtype dtype = aten_promote(a, operands, list->count);
@@ -289,7 +307,7 @@ static int list_without_empty(struct aten *a, value *values, int count)
 
 void build_cat(struct aten *a)
 {
-    value *values = list_promoted(a, &a->arguments[0]);
+    value *values = list_promoted(a);
     if (!values)
         return;
     const int count = list_without_empty(a, values, a->arguments[0].count);
@@ -298,7 +316,7 @@ void build_cat(struct aten *a)
 
 void build_stack(struct aten *a)
 {
-    value *values = list_promoted(a, &a->arguments[0]);
+    value *values = list_promoted(a);
     if (!values)
         return;
     const int axis = aten_axis(a, 1, aten_rank(a, values[0]) + 1);
@@ -307,10 +325,11 @@ void build_stack(struct aten *a)
     aten_new(a, graph_concat(a->graph, values, a->arguments[0].count, axis));
 }
 
-/* hstack, vstack, dstack: tensors of at least 1, 2, 3 dims joined along dim 1 (hstack of lines: 0), 0, 2. op: none, not, add */
+/* hstack, vstack, dstack: tensors of at least 1, 2, 3 dims joined along dim 1 (hstack of lines:
+ * 0), 0, 2. op: none, not, add */
 void build_stack_along(struct aten *a)
 {
-    value *values = list_promoted(a, &a->arguments[0]);
+    value *values = list_promoted(a);
     if (!values)
         return;
     const int least = a->op == OP_none ? 1 : a->op == OP_not ? 2 : 3;
@@ -326,9 +345,10 @@ void build_stack_along(struct aten *a)
     aten_new(a, graph_concat(a->graph, values, a->arguments[0].count, axis));
 }
 
-/* -- repeats --------------------------------------------------------------------------------------------------- */
+/* -- repeats ---------------------------------------------------------------------------------- */
 
-/* Each dim d becomes [times[d], size] (tiles) or [size, times[d]] (each element), and then one dim. */
+/* Each dim d becomes [times[d], size] (tiles) or [size, times[d]] (each element), and then one
+ * dim. */
 static value repeated(struct aten *a, value x, const dim *times, int rank, bool tiles)
 {
     dim apart[RANK_MAX], wide[RANK_MAX], joined[RANK_MAX];
@@ -351,7 +371,8 @@ static value repeated(struct aten *a, value x, const dim *times, int rank, bool 
         }
         count += split;
     }
-    const value spread = graph_expand(a->graph, graph_reshape(a->graph, x, apart, count), wide, count);
+    const value spread =
+        graph_expand(a->graph, graph_reshape(a->graph, x, apart, count), wide, count);
     return graph_reshape(a->graph, spread, joined, rank);
 }
 
@@ -360,7 +381,8 @@ void build_repeat(struct aten *a)
 {
     dim given[RANK_MAX], times[RANK_MAX], shape[RANK_MAX];
     const value x = aten_value(a, 0);
-    const int old = aten_rank(a, x), count = aten_sizes(a, 1, given), rank = count > old ? count : old;
+    const int old = aten_rank(a, x), count = aten_sizes(a, 1, given),
+              rank = count > old ? count : old;
     for (int d = 0; d < rank; d++) {
         times[d] = d < rank - count ? 1 : given[d - (rank - count)];
         shape[d] = d < rank - old ? 1 : aten_shape(a, x)[d - (rank - old)];
@@ -384,7 +406,7 @@ void build_repeat_each(struct aten *a)
     aten_new(a, aten_clone(a, repeated(a, x, times, rank, false), FORMAT_CONTIGUOUS));
 }
 
-/* -- flips, rolls, pads ---------------------------------------------------------------------------------------- */
+/* -- flips, rolls, pads ----------------------------------------------------------------------- */
 
 void build_flip(struct aten *a)
 {
@@ -397,7 +419,8 @@ void build_flip(struct aten *a)
 
 static value roll_axes(struct aten *a, value x, const int *axes, const dim *shifts, int count)
 {
-    const struct attributes at = {.axes = axes, .axis_count = count, .sizes = shifts, .size_count = count};
+    const struct attributes at = {
+        .axes = axes, .axis_count = count, .sizes = shifts, .size_count = count};
     return graph_add(a->graph, OP_roll, DT_bool, &x, 1, &at, NULL);
 }
 

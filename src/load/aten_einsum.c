@@ -4,8 +4,8 @@
  *                           dot(permute(x, [b, h, s, d]), permute(y, [b, h, d, t])) : [b, h, s, t]
  *     "i,j->ij"             nothing is summed: mul(x[i, 1], y[1, j])
  *
- * A term is a value with a letter for each dim. Dims that an ellipsis stands for get letters of their own, counted from
- * the last one, so that they broadcast. */
+ * A term is a value with a letter for each dim. Dims that an ellipsis stands for get letters of
+ * their own, counted from the last one, so that they broadcast. */
 #include "load/aten.h"
 
 #include <ctype.h>
@@ -27,9 +27,10 @@ static int place_in(const struct term *term, unsigned char letter)
     return -1;
 }
 
-/* -- reading --------------------------------------------------------------------------------------------------- */
+/* -- reading ---------------------------------------------------------------------------------- */
 
-/* One operand's letters from *text up to , or - or the end. covered: dims that an ellipsis stands for, -1: unknown. */
+/* One operand's letters from *text up to , or - or the end. covered: dims that an ellipsis
+ * stands for, -1: unknown. */
 static bool letters_read(const char **text, struct term *term, int covered)
 {
     const char *at = *text;
@@ -78,7 +79,8 @@ static void output_implicit(const struct term *terms, int count, int ellipsis, s
             out->letters[out->rank++] = (unsigned char)letter;
 }
 
-static bool equation_read(struct aten *a, const char *text, struct term *terms, int count, struct term *out)
+static bool equation_read(struct aten *a, const char *text, struct term *terms, int count,
+                          struct term *out)
 {
     int ellipsis = 0;
     for (int i = 0; i < count; i++) {
@@ -97,7 +99,7 @@ static bool equation_read(struct aten *a, const char *text, struct term *terms, 
     return text[-2] == '-' && text[-1] == '>' && letters_read(&text, out, ellipsis) && *text == 0;
 }
 
-/* -- computing ------------------------------------------------------------------------------------------------- */
+/* -- computing -------------------------------------------------------------------------------- */
 
 /* A letter that an operand has twice: its diagonal. */
 static void diagonals_take(struct aten *a, struct term *term)
@@ -133,7 +135,8 @@ static void unneeded_sum(struct aten *a, struct term *term, const bool *needed)
 }
 
 /* The term with one dim for each of the letters, in their order; size 1 where it has none. */
-static value arranged(struct aten *a, const struct term *term, const unsigned char *letters, int count)
+static value arranged(struct aten *a, const struct term *term, const unsigned char *letters,
+                      int count)
 {
     int order[RANK_MAX], used = 0;
     dim sizes[RANK_MAX];
@@ -162,13 +165,15 @@ static void group_add(struct groups *g, int group, unsigned char letter)
     g->letters[group][g->count[group]++] = letter;
 }
 
-static void groups_fill(const struct aten *a, const struct term *x, const struct term *y, const bool *needed, struct groups *g)
+static void groups_fill(const struct aten *a, const struct term *x, const struct term *y,
+                        const bool *needed, struct groups *g)
 {
     *g = (struct groups){0};
     for (int d = 0; d < x->rank; d++) {
         const int other = place_in(y, x->letters[d]);
         /* where one side has size 1 it broadcasts: no dim of a matrix product */
-        const bool one_sided = other < 0 || graph_dim(a->graph, x->value, d) != graph_dim(a->graph, y->value, other);
+        const bool one_sided =
+            other < 0 || graph_dim(a->graph, x->value, d) != graph_dim(a->graph, y->value, other);
         group_add(g, one_sided ? LEFT : needed[x->letters[d]] ? BATCH : SUMMED, x->letters[d]);
     }
     for (int d = 0; d < y->rank; d++)
@@ -180,12 +185,15 @@ static dim group_size(struct aten *a, const struct term *term, const struct grou
 {
     dim size = 1;
     for (int i = 0; i < g->count[group]; i++)
-        size = size_mul(a->sizes, size, aten_shape(a, term->value)[place_in(term, g->letters[group][i])]);
+        size = size_mul(a->sizes, size,
+                        aten_shape(a, term->value)[place_in(term, g->letters[group][i])]);
     return size;
 }
 
-/* [batch..., rows, columns] of a term, where rows and columns are groups flattened to one dim each. */
-static value as_matrix(struct aten *a, const struct term *term, const struct groups *g, int rows, int columns)
+/* [batch..., rows, columns] of a term, where rows and columns are groups flattened to one dim
+ * each. */
+static value as_matrix(struct aten *a, const struct term *term, const struct groups *g, int rows,
+                       int columns)
 {
     unsigned char letters[3 * RANK_MAX];
     dim sizes[RANK_MAX + 2];
@@ -201,7 +209,8 @@ static value as_matrix(struct aten *a, const struct term *term, const struct gro
     return graph_reshape(a->graph, arranged(a, term, letters, count), sizes, g->count[BATCH] + 2);
 }
 
-static struct term pair_by_dot(struct aten *a, const struct term *x, const struct term *y, const struct groups *g)
+static struct term pair_by_dot(struct aten *a, const struct term *x, const struct term *y,
+                               const struct groups *g)
 {
     struct term out = {0};
     dim sizes[3 * RANK_MAX];
@@ -211,23 +220,27 @@ static struct term pair_by_dot(struct aten *a, const struct term *x, const struc
             sizes[out.rank] = aten_shape(a, owner->value)[place_in(owner, g->letters[group][k])];
             out.letters[out.rank++] = g->letters[group][k];
         }
-    const value product = graph_map2(a->graph, OP_dot, as_matrix(a, x, g, LEFT, SUMMED), as_matrix(a, y, g, SUMMED, RIGHT));
+    const value product = graph_map2(a->graph, OP_dot, as_matrix(a, x, g, LEFT, SUMMED),
+                                     as_matrix(a, y, g, SUMMED, RIGHT));
     out.value = graph_reshape(a->graph, product, sizes, out.rank);
     return out;
 }
 
 /* All letters as dims, multiplied with broadcasting; what is not needed is summed afterwards. */
-static struct term pair_by_product(struct aten *a, const struct term *x, const struct term *y, const struct groups *g)
+static struct term pair_by_product(struct aten *a, const struct term *x, const struct term *y,
+                                   const struct groups *g)
 {
     struct term out = {0};
     for (int group = BATCH; group <= SUMMED; group++)
         for (int k = 0; k < g->count[group] && out.rank < RANK_MAX; k++)
             out.letters[out.rank++] = g->letters[group][k];
-    out.value = graph_map2(a->graph, OP_mul, arranged(a, x, out.letters, out.rank), arranged(a, y, out.letters, out.rank));
+    out.value = graph_map2(a->graph, OP_mul, arranged(a, x, out.letters, out.rank),
+                           arranged(a, y, out.letters, out.rank));
     return out;
 }
 
-static struct term pair_contract(struct aten *a, const struct term *x, const struct term *y, const bool *needed)
+static struct term pair_contract(struct aten *a, const struct term *x, const struct term *y,
+                                 const bool *needed)
 {
     struct groups g;
     groups_fill(a, x, y, needed, &g);
@@ -240,7 +253,8 @@ static struct term pair_contract(struct aten *a, const struct term *x, const str
 }
 
 /* Letters of the result and of the terms from `first` on. */
-static void needed_mark(const struct term *terms, int first, int count, const struct term *out, bool needed[LETTERS])
+static void needed_mark(const struct term *terms, int first, int count, const struct term *out,
+                        bool needed[LETTERS])
 {
     memset(needed, 0, LETTERS);
     for (int d = 0; d < out->rank; d++)
@@ -274,7 +288,7 @@ static value einsum(struct aten *a, struct term *terms, int count, const struct 
 /* equation, tensors, path=None */
 void build_einsum(struct aten *a)
 {
-    const struct argument *list = &a->arguments[1];
+    const struct argument *list = aten_list(a, 1);
     struct term *terms = NEW(a->graph->arena, struct term, list->count + 1), out = {0};
     if (!terms) {
         graph_fail(a->graph, fail_memory(), "out of memory");

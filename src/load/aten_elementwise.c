@@ -1,22 +1,23 @@
-/* aten_elementwise.c - calls that compute each element alone: one row of the operator table after promotion, or a few.
+/* aten_elementwise.c - calls that compute each element alone: one row of the operator table
+ * after promotion, or a few.
  *
  *     aten.mul.Tensor(bf16[4, 64], f32[64])        mul(cast(x) : f32, y) : f32
- *     aten.add.Tensor(x, y, alpha=2)               fma(y, 2, x) for floats; add(x, mul(y, 2)) otherwise
- *     aten.pow.Tensor_Scalar(x, 2)                 mul(x, x), as eager does
- */
+ *     aten.add.Tensor(x, y, alpha=2)               fma(y, 2, x) of floats, or add(x, mul(y, 2))
+ *     aten.pow.Tensor_Scalar(x, 2)                 mul(x, x), as eager does */
 #include "load/aten.h"
 
 #include <math.h>
 #include <string.h>
 
-/* -- one operand ----------------------------------------------------------------------------------------------- */
+/* -- one operand ------------------------------------------------------------------------------ */
 
 static bool op_takes(enum op op, enum dtype dtype)
 {
     return !dtype_is_complex(dtype) || op_info[op].complex != COMPLEX_NEVER;
 }
 
-/* One operator of the table on operands of one dtype; an operator without a meaning on complex numbers is refused. */
+/* One operator of the table on operands of one dtype; an operator without a meaning on complex
+ * numbers is refused. */
 static value map_checked(struct aten *a, enum op op, const value *operands, int count)
 {
     if (op_takes(op, aten_type(a, operands[0])))
@@ -48,11 +49,14 @@ void build_round_decimals(struct aten *a)
     const value x = aten_value(a, 0), wide = aten_wide(a, x);
     const enum dtype dtype = aten_type(a, wide);
     const int64_t decimals = aten_int(a, 1);
-    if (dtype_is_integer(dtype)) {
+    if (decimals < -300 || decimals > 300)
+        aten_refuse(a, "rounding to %lld decimals", (long long)decimals);
+    if (dtype_is_integer(dtype) || a->reason) {
         aten_new(a, x);
         return;
     }
-    const value scale = aten_number(a, dtype, pow(10, (double)(decimals < 0 ? -decimals : decimals)));
+    const value scale =
+        aten_number(a, dtype, pow(10, (double)(decimals < 0 ? -decimals : decimals)));
     const enum op there = decimals < 0 ? OP_div : OP_mul, back = decimals < 0 ? OP_mul : OP_div;
     const value rounded = graph_map1(a->graph, OP_round, graph_map2(a->graph, there, wide, scale));
     aten_new(a, aten_cast(a, graph_map2(a->graph, back, rounded, scale), aten_type(a, x)));
@@ -87,7 +91,8 @@ void build_square(struct aten *a)
 void build_is_finite(struct aten *a)
 {
     const value x = inexact_for(a, OP_is_nan, aten_value(a, 0));
-    const value nan = graph_map1(a->graph, OP_is_nan, x), infinite = graph_map1(a->graph, OP_is_inf, x);
+    const value nan = graph_map1(a->graph, OP_is_nan, x),
+                infinite = graph_map1(a->graph, OP_is_inf, x);
     aten_new(a, graph_map1(a->graph, OP_not, graph_map2(a->graph, OP_bit_or, nan, infinite)));
 }
 
@@ -118,7 +123,7 @@ void build_frac(struct aten *a)
     aten_new(a, graph_map2(a->graph, OP_sub, x, map_checked(a, OP_trunc, &x, 1)));
 }
 
-/* -- two operands ---------------------------------------------------------------------------------------------- */
+/* -- two operands ----------------------------------------------------------------------------- */
 
 void build_map2(struct aten *a)
 {
@@ -136,7 +141,8 @@ static value add_scaled(struct aten *a, value x, value y, int alpha)
     if (!factor.value && factor.number.re == 1 && factor.number.im == 0)
         return graph_map2(a->graph, a->op, x, y);
     if (!dtype_is_float(dtype) || factor.value)
-        return graph_map2(a->graph, a->op, x, graph_map2(a->graph, OP_mul, y, aten_as(a, factor, dtype)));
+        return graph_map2(a->graph, a->op, x,
+                          graph_map2(a->graph, OP_mul, y, aten_as(a, factor, dtype)));
     struct operand signed_factor = factor;
     signed_factor.number.re = a->op == OP_sub ? -factor.number.re : factor.number.re;
     return graph_map3(a->graph, OP_fma, y, aten_as(a, signed_factor, dtype), x);
@@ -162,7 +168,9 @@ void build_div_mode(struct aten *a)
     const char *mode = a->op == OP_div_floor ? "floor" : aten_string(a, 2);
     value x[2];
     aten_pair(a, 0, 1, mode[0] ? PAIR_AS_WRITTEN : PAIR_AS_WRITTEN | PAIR_INEXACT, x);
-    const enum op op = strcmp(mode, "floor") == 0 ? OP_div_floor : strcmp(mode, "trunc") == 0 ? OP_div_trunc : OP_div;
+    const enum op op = strcmp(mode, "floor") == 0   ? OP_div_floor
+                       : strcmp(mode, "trunc") == 0 ? OP_div_trunc
+                                                    : OP_div;
     aten_new(a, map_checked(a, op, x, 2));
 }
 
@@ -187,7 +195,7 @@ void build_number_wins(struct aten *a)
     aten_new(a, best);
 }
 
-/* -- powers ---------------------------------------------------------------------------------------------------- */
+/* -- powers ----------------------------------------------------------------------------------- */
 
 /* The exponents for which eager has products, roots and quotients; 0 where it has none. */
 static value power_special(struct aten *a, value x, double exponent)
@@ -201,7 +209,8 @@ static value power_special(struct aten *a, value x, double exponent)
         return graph_map1(g, OP_rsqrt, x);
     if (exponent == -1)
         return graph_map1(g, OP_reciprocal, x);
-    const value square = exponent == 2 || exponent == 3 || exponent == -2 ? graph_map2(g, OP_mul, x, x) : 0;
+    const value square =
+        exponent == 2 || exponent == 3 || exponent == -2 ? graph_map2(g, OP_mul, x, x) : 0;
     if (exponent == 2)
         return square;
     if (exponent == 3)
@@ -232,10 +241,11 @@ void build_float_power(struct aten *a)
     const struct operand x[2] = {aten_operand(a, 0), aten_operand(a, 1)};
     const enum dtype dtype = dtype_is_complex(aten_promote(a, x, 2)) ? DT_c128 : DT_f64;
     const value base = aten_as(a, x[0], dtype);
-    aten_new(a, x[1].is_number ? power_of(a, base, x[1]) : graph_map2(a->graph, OP_pow, base, aten_as(a, x[1], dtype)));
+    aten_new(a, x[1].is_number ? power_of(a, base, x[1])
+                               : graph_map2(a->graph, OP_pow, base, aten_as(a, x[1], dtype)));
 }
 
-/* -- choices --------------------------------------------------------------------------------------------------- */
+/* -- choices ---------------------------------------------------------------------------------- */
 
 static value condition_of(struct aten *a, int index)
 {
@@ -256,7 +266,8 @@ void build_masked_fill(struct aten *a)
     aten_new(a, graph_map3(a->graph, OP_where, condition_of(a, 1), filling, x));
 }
 
-/* x between two bounds, either of which may be missing. op: minimum for clamp_max, whose one bound is argument 1 */
+/* x between two bounds, either of which may be missing. op: minimum for clamp_max, whose one
+ * bound is argument 1 */
 void build_clamp(struct aten *a)
 {
     struct operand x[3] = {aten_operand(a, 0)};
@@ -282,7 +293,8 @@ void build_lerp(struct aten *a)
     struct graph *g = a->graph;
     const value start = aten_wide(a, aten_value(a, 0)), end = aten_wide(a, aten_value(a, 1));
     const enum dtype dtype = aten_type(a, start);
-    const value weight = aten_as(a, aten_operand(a, 2), dtype), span = graph_map2(g, OP_sub, end, start);
+    const value weight = aten_as(a, aten_operand(a, 2), dtype),
+                span = graph_map2(g, OP_sub, end, start);
     if (dtype_is_complex(dtype)) {
         aten_new(a, graph_map2(g, OP_add, start, graph_map2(g, OP_mul, weight, span)));
         return;
@@ -292,7 +304,8 @@ void build_lerp(struct aten *a)
     const value rest = graph_map2(g, OP_mul, span, graph_map2(g, OP_sub, one, weight));
     const value near_end = graph_map2(g, OP_sub, end, rest);
     const value small = graph_map2(g, OP_lt, graph_map1(g, OP_abs, weight), half);
-    aten_new(a, aten_cast(a, graph_map3(g, OP_where, small, near_start, near_end), aten_type(a, aten_value(a, 0))));
+    aten_new(a, aten_cast(a, graph_map3(g, OP_where, small, near_start, near_end),
+                          aten_type(a, aten_value(a, 0))));
 }
 
 /* self + value * x * y, or / y. op: mul or div */
@@ -312,7 +325,7 @@ void build_add_product(struct aten *a)
     aten_new(a, aten_cast(a, graph_map2(g, OP_add, part[0], product), dtype));
 }
 
-/* -- complex numbers from parts -------------------------------------------------------------------------------- */
+/* -- complex numbers from parts --------------------------------------------------------------- */
 
 void build_complex_parts(struct aten *a)
 {
@@ -323,7 +336,7 @@ void build_complex_parts(struct aten *a)
         aten_new(a, graph_map2(a->graph, a->op, x[0], x[1]));
 }
 
-/* -- dtypes ---------------------------------------------------------------------------------------------------- */
+/* -- dtypes ----------------------------------------------------------------------------------- */
 
 static bool format_is_kept(enum memory_format format)
 {
@@ -345,7 +358,8 @@ static void convert(struct aten *a, enum dtype dtype, bool copy, enum memory_for
 /* self, dtype=None, copy=False, memory_format=None, with device and layout ignored */
 void build_to(struct aten *a)
 {
-    convert(a, aten_dtype(a, 1, aten_type(a, aten_value(a, 0))), aten_flag(a, 2), aten_format(a, 3));
+    convert(a, aten_dtype(a, 1, aten_type(a, aten_value(a, 0))), aten_flag(a, 2),
+            aten_format(a, 3));
 }
 
 void build_to_other(struct aten *a)

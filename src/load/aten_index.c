@@ -1,9 +1,8 @@
 /* aten_index.c - calls that read or write elements at indices held in tensors.
  *
  *     aten.index.Tensor(x, [None, i, j])      index(x, i, j, axis=1)
- *     aten.index.Tensor(x, [i, None, j])      index(permute(x, [0, 2, 1]), i, j, axis=0)    indexed dims come first
- *     aten.index_put_.default(x, [mask], 0)   where(mask, 0, x)
- */
+ *     aten.index.Tensor(x, [i, None, j])      index(permute(x, [0, 2, 1]), i, j, axis=0)
+ *     aten.index_put_.default(x, [mask], 0)   where(mask, 0, x) */
 #include "load/aten.h"
 
 #include <string.h>
@@ -14,14 +13,14 @@ value index_integer(struct aten *a, value index)
     return dtype == DT_i32 || dtype == DT_i64 ? index : aten_cast(a, index, DT_i64);
 }
 
-/* -- lists of indices ------------------------------------------------------------------------------------------ */
+/* -- lists of indices ------------------------------------------------------------------------- */
 
-/* The index tensors of a list: which axes they stand for, whether those are neighbours, and the order of dims that makes
- * them so. */
+/* The index tensors of a list: which axes they stand for, whether those are neighbours, and the
+ * order of dims that makes them so. */
 struct places {
     value indices[RANK_MAX];
     int axes[RANK_MAX], count;
-    int axis;           /* of the first, after `order` */
+    int axis; /* of the first, after `order` */
     bool moved;
     int order[RANK_MAX];
 };
@@ -37,8 +36,8 @@ static void places_read(struct aten *a, int rank, struct places *p)
     const struct argument *list = &a->arguments[1];
     *p = (struct places){0};
     if ((list->kind != ARGUMENT_TENSORS && list->kind != ARGUMENT_TENSOR) || list->count > rank) {
-        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: %d indices of %d dims", a->loader->path, a->call->target,
-                   list->count, rank);
+        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: %d indices of %d dims", a->loader->path,
+                   a->call->target, list->count, rank);
         return;
     }
     for (int i = 0; i < list->count; i++) {
@@ -81,14 +80,16 @@ void build_index(struct aten *a)
     places_order(&p, aten_rank(a, x));
     value operands[RANK_MAX + 1] = {p.moved ? graph_permute(a->graph, x, p.order) : x};
     memcpy(operands + 1, p.indices, (size_t)p.count * sizeof *operands);
-    aten_new(a, graph_add(a->graph, OP_index, DT_bool, operands, p.count + 1, &(struct attributes){.axis = p.axis}, NULL));
+    aten_new(a, graph_add(a->graph, OP_index, DT_bool, operands, p.count + 1,
+                          &(struct attributes){.axis = p.axis}, NULL));
 }
 
 /* x[mask] = one value: a choice. False when it is not of that form. */
 static bool put_masked(struct aten *a, value x, value source)
 {
     const struct argument *list = &a->arguments[1];
-    if (list->count != 1 || !list->tensors[0] || size_value(a->sizes, graph_count(a->graph, source)) != 1)
+    if (list->kind != ARGUMENT_TENSORS || list->count != 1 || !list->tensors[0] ||
+        size_value(a->sizes, graph_count(a->graph, source)) != 1)
         return false;
     value mask = tensor_get(a->loader, list->tensors[0]);
     const int rank = aten_rank(a, x), depth = aten_rank(a, mask);
@@ -132,15 +133,16 @@ void build_index_put(struct aten *a)
     const struct attributes at = {.axis = p.axis, .flag = aten_flag(a, 3)};
     const value put = graph_add(a->graph, OP_index_put, DT_bool, operands, p.count + 2, &at, NULL);
     inverse_of(p.order, rank, inverse);
-    aten_new(a, p.moved ? aten_clone(a, graph_permute(a->graph, put, inverse), FORMAT_CONTIGUOUS) : put);
+    aten_new(a, p.moved ? aten_clone(a, graph_permute(a->graph, put, inverse), FORMAT_CONTIGUOUS)
+                        : put);
 }
 
-/* -- one axis -------------------------------------------------------------------------------------------------- */
+/* -- one axis --------------------------------------------------------------------------------- */
 
 static value take(struct aten *a, value x, value index, int axis)
 {
-    return graph_add(a->graph, OP_index, DT_bool, (value[]){x, index_integer(a, index)}, 2, &(struct attributes){.axis = axis},
-                     NULL);
+    return graph_add(a->graph, OP_index, DT_bool, (value[]){x, index_integer(a, index)}, 2,
+                     &(struct attributes){.axis = axis}, NULL);
 }
 
 /* The index as a tensor with one dim. */
@@ -173,7 +175,8 @@ void build_take(struct aten *a)
     aten_new(a, take(a, as_line(a, aten_value(a, 0)), aten_value(a, 1), 0));
 }
 
-/* index_copy, index_add, index_fill: self, dim, index, source (or value), alpha. op: none, add or not */
+/* index_copy, index_add, index_fill: self, dim, index, source (or value), alpha. op: none, add
+ * or not */
 void build_index_write(struct aten *a)
 {
     const value x = aten_value(a, 0), index = index_integer(a, as_line(a, aten_value(a, 2)));
@@ -189,7 +192,8 @@ void build_index_write(struct aten *a)
             source = graph_map2(a->graph, OP_mul, source, aten_as(a, alpha, aten_type(a, x)));
     }
     const struct attributes at = {.axis = axis, .flag = a->op == OP_add};
-    aten_new(a, graph_add(a->graph, OP_index_put, DT_bool, (value[]){x, source, index}, 3, &at, NULL));
+    aten_new(a,
+             graph_add(a->graph, OP_index_put, DT_bool, (value[]){x, source, index}, 3, &at, NULL));
 }
 
 /* gather: self, dim, index */
@@ -200,7 +204,8 @@ void build_gather(struct aten *a)
     if (aten_rank(a, x) == 0)
         aten_new(a, x);
     else
-        aten_new(a, graph_add(a->graph, OP_gather, DT_bool, (value[]){x, index}, 2, &(struct attributes){.axis = axis}, NULL));
+        aten_new(a, graph_add(a->graph, OP_gather, DT_bool, (value[]){x, index}, 2,
+                              &(struct attributes){.axis = axis}, NULL));
 }
 
 /* take_along_dim: gather, with the other dims broadcast */
@@ -225,10 +230,11 @@ void build_take_along(struct aten *a)
     }
     x = graph_expand(a->graph, x, of_x, rank);
     index = graph_expand(a->graph, index, of_index, rank);
-    aten_new(a, graph_add(a->graph, OP_gather, DT_bool, (value[]){x, index}, 2, &(struct attributes){.axis = axis}, NULL));
+    aten_new(a, graph_add(a->graph, OP_gather, DT_bool, (value[]){x, index}, 2,
+                          &(struct attributes){.axis = axis}, NULL));
 }
 
-/* -- scatter --------------------------------------------------------------------------------------------------- */
+/* -- scatter ---------------------------------------------------------------------------------- */
 
 static void scatter(struct aten *a, enum scatter_mode mode)
 {
@@ -243,7 +249,8 @@ static void scatter(struct aten *a, enum scatter_mode mode)
     if (given.is_number || aten_rank(a, source) == 0)
         source = graph_expand(a->graph, source, aten_shape(a, index), aten_rank(a, index));
     const struct attributes at = {.axis = axis, .flag = mode};
-    aten_new(a, graph_add(a->graph, OP_scatter, DT_bool, (value[]){x, index, source}, 3, &at, NULL));
+    aten_new(a,
+             graph_add(a->graph, OP_scatter, DT_bool, (value[]){x, index, source}, 3, &at, NULL));
 }
 
 /* self, dim, index, src or value. op: add for scatter_add */

@@ -1,14 +1,13 @@
 /* aten_matrix.c - products of matrices: everything becomes dot of two operands of one rank.
  *
- *     aten.linear.default(x[2, s, 64], w[8, 64], b)     add(reshape(dot(reshape(x), permute(w))), b)
- *     aten.matmul.default(x[4, 8, 16], y[16])           squeeze(dot(x, unsqueeze(y)))
- */
+ *     aten.linear.default(x[2, s, 64], w[8, 64], b)    add(reshape(dot(reshape(x), permute(w))), b)
+ *     aten.matmul.default(x[4, 8, 16], y[16])           squeeze(dot(x, unsqueeze(y))) */
 #include "load/aten.h"
 
 #include <math.h>
 #include <string.h>
 
-/* -- dot ------------------------------------------------------------------------------------------------------- */
+/* -- dot -------------------------------------------------------------------------------------- */
 
 /* A tensor with its leading dims broadcast to `lead`, of which there are `count`. */
 static value with_leading(struct aten *a, value x, const dim *lead, int count)
@@ -55,7 +54,8 @@ value matrix_product(struct aten *a, value x, value y)
     } else {
         memcpy(lead, aten_shape(a, x), (size_t)lead_x * sizeof *lead);
         const int count = aten_broadcast(a, lead, lead_x, aten_shape(a, y), lead_y);
-        product = graph_map2(a->graph, OP_dot, with_leading(a, x, lead, count), with_leading(a, y, lead, count));
+        product = graph_map2(a->graph, OP_dot, with_leading(a, x, lead, count),
+                             with_leading(a, y, lead, count));
     }
     if (rank_y == 1)
         product = graph_squeeze(a->graph, product, aten_rank(a, product) - 1);
@@ -86,7 +86,8 @@ void build_linear(struct aten *a)
     if (aten_rank(a, weight) == 2)
         weight = graph_transpose(a->graph, weight, 0, 1);
     const value product = matrix_product(a, x, weight);
-    aten_new(a, aten_given(a, 2) ? graph_map2(a->graph, OP_add, product, aten_value(a, 2)) : product);
+    aten_new(a,
+             aten_given(a, 2) ? graph_map2(a->graph, OP_add, product, aten_value(a, 2)) : product);
 }
 
 /* addmm, baddbmm, addmv: self, x, y, beta=1, alpha=1 */
@@ -100,7 +101,8 @@ void build_add_product_of_matrices(struct aten *a)
         product = graph_map2(a->graph, OP_mul, product, aten_as(a, alpha, dtype));
     if (beta.value || beta.number.re != 1 || beta.number.im != 0)
         added = graph_map2(a->graph, OP_mul, added, aten_as(a, beta, dtype));
-    const bool none = !beta.value && beta.number.re == 0 && beta.number.im == 0; /* not even a NaN counts then */
+    /* not even a NaN counts then */
+    const bool none = !beta.value && beta.number.re == 0 && beta.number.im == 0;
     aten_new(a, none ? product : graph_map2(a->graph, OP_add, added, product));
 }
 
@@ -114,7 +116,7 @@ void build_outer(struct aten *a)
         aten_refuse(a, "needs two tensors of one dim");
 }
 
-/* -- attention ------------------------------------------------------------------------------------------------- */
+/* -- attention -------------------------------------------------------------------------------- */
 
 /* Keys or values with their heads repeated, so that each group of query heads has its own. */
 static value heads_repeated(struct aten *a, value x, value query)
@@ -123,14 +125,18 @@ static value heads_repeated(struct aten *a, value x, value query)
     const int rank = aten_rank(a, x), axis = rank - 3;
     dim times;
     if (axis < 0 || rank == RANK_MAX ||
-        !size_divide_exactly(a->sizes, aten_shape(a, query)[axis], aten_shape(a, x)[axis], &times) || times == 1)
+        !size_divide_exactly(a->sizes, aten_shape(a, query)[axis], aten_shape(a, x)[axis],
+                             &times) ||
+        times == 1)
         return x;
     const dim *shape = aten_shape(a, x);
     for (int d = 0; d <= rank; d++)
         wide[d] = d <= axis ? shape[d] : d == axis + 1 ? times : shape[d - 1];
     for (int d = 0; d < rank; d++)
         sizes[d] = d == axis ? aten_shape(a, query)[axis] : shape[d];
-    return graph_reshape(a->graph, graph_expand(a->graph, graph_unsqueeze(a->graph, x, axis + 1), wide, rank + 1), sizes, rank);
+    return graph_reshape(
+        a->graph, graph_expand(a->graph, graph_unsqueeze(a->graph, x, axis + 1), wide, rank + 1),
+        sizes, rank);
 }
 
 /* The mask added to the scores: a bool mask keeps what is true. */
@@ -138,13 +144,15 @@ static value masked(struct aten *a, value scores, value mask)
 {
     if (aten_type(a, mask) != DT_bool)
         return graph_map2(a->graph, OP_add, scores, aten_cast(a, mask, aten_type(a, scores)));
-    return graph_map3(a->graph, OP_where, mask, scores, aten_number(a, aten_type(a, scores), -INFINITY));
+    return graph_map3(a->graph, OP_where, mask, scores,
+                      aten_number(a, aten_type(a, scores), -INFINITY));
 }
 
 static value causal(struct aten *a, value scores)
 {
     const int rank = aten_rank(a, scores);
-    const value row = graph_unsqueeze(a->graph, graph_iota(a->graph, aten_shape(a, scores)[rank - 2]), 1);
+    const value row =
+        graph_unsqueeze(a->graph, graph_iota(a->graph, aten_shape(a, scores)[rank - 2]), 1);
     const value column = graph_iota(a->graph, aten_shape(a, scores)[rank - 1]);
     return masked(a, scores, graph_map2(a->graph, OP_le, column, row));
 }
@@ -162,8 +170,10 @@ void build_attention(struct aten *a)
     const bool grouped = aten_flag(a, 7);
     const value key = grouped ? heads_repeated(a, aten_value(a, 1), query) : aten_value(a, 1);
     const value values = grouped ? heads_repeated(a, aten_value(a, 2), query) : aten_value(a, 2);
-    const double width = (double)graph_dim(g, query, rank - 1), scale = aten_given(a, 6) ? aten_float(a, 6) : 1 / sqrt(width);
-    const value turned = graph_transpose(g, aten_wide(a, key), aten_rank(a, key) - 2, aten_rank(a, key) - 1);
+    const double width = (double)graph_dim(g, query, rank - 1),
+                 scale = aten_given(a, 6) ? aten_float(a, 6) : 1 / sqrt(width);
+    const value turned =
+        graph_transpose(g, aten_wide(a, key), aten_rank(a, key) - 2, aten_rank(a, key) - 1);
     value scores = matrix_product(a, aten_wide(a, query), turned);
     scores = graph_map2(g, OP_mul, scores, aten_number(a, aten_type(a, scores), scale));
     if (aten_flag(a, 5))
@@ -171,5 +181,6 @@ void build_attention(struct aten *a)
     if (aten_given(a, 3))
         scores = masked(a, scores, aten_value(a, 3));
     const value weights = softmax_of(a, scores, aten_rank(a, scores) - 1);
-    aten_new(a, aten_cast(a, matrix_product(a, weights, aten_wide(a, values)), aten_type(a, query)));
+    aten_new(a,
+             aten_cast(a, matrix_product(a, weights, aten_wide(a, values)), aten_type(a, query)));
 }

@@ -1,15 +1,14 @@
 /* aten_reduce.c - sums, extremes, means, norms, scans and orders.
  *
- *     aten.mean.dim(bf16[8, 64], [-1])     cast(div(sum(cast(x) : f32), 64.0)) : bf16        rounded once
+ *     aten.mean.dim(bf16[8, 64], [-1])     cast(div(sum(cast(x) : f32), 64.0)) : bf16
  *     aten.max.dim(x, 1)                   amax(x, [1]) and argmax(x, 1)
- *     aten.topk.default(x, 2, 1)           gather at the first two of sort_index(x, 1, descending)
- */
+ *     aten.topk.default(x, 2, 1)           gather at the first two of sort_index(x, 1) */
 #include "load/aten.h"
 
 #include <math.h>
 #include <string.h>
 
-/* -- sums ------------------------------------------------------------------------------------------------------ */
+/* -- sums ------------------------------------------------------------------------------------- */
 
 /* Integers add up in i64. */
 static enum dtype sum_type(enum dtype dtype)
@@ -56,10 +55,12 @@ void build_reduce(struct aten *a)
 value reduce_mean(struct aten *a, value v, const int *axes, int count, bool keep)
 {
     const enum dtype dtype = aten_type(a, v);
-    const value wide = aten_wide(a, v), sum = graph_reduce(a->graph, OP_sum, wide, axes, count, keep);
+    const value wide = aten_wide(a, v),
+                sum = graph_reduce(a->graph, OP_sum, wide, axes, count, keep);
     const dim n = aten_count(a, v, axes, count);
-    const value divisor = size_is_literal(a->sizes, n) ? aten_number(a, aten_type(a, wide), (double)size_value(a->sizes, n))
-                                                       : aten_cast(a, graph_size(a->graph, n), aten_type(a, wide));
+    const value divisor = size_is_literal(a->sizes, n)
+                              ? aten_number(a, aten_type(a, wide), (double)size_value(a->sizes, n))
+                              : aten_cast(a, graph_size(a->graph, n), aten_type(a, wide));
     return aten_cast(a, graph_map2(a->graph, OP_div, sum, divisor), dtype);
 }
 
@@ -99,10 +100,12 @@ void build_reduce_plain_all(struct aten *a)
     aten_new(a, graph_reduce(a->graph, a->op, x, r.axes, r.count, false));
 }
 
-/* -- variance -------------------------------------------------------------------------------------------------- */
+/* -- variance --------------------------------------------------------------------------------- */
 
-/* The sum of squared distances from the mean, by n - correction (0 at least). Complex: of absolute values. */
-value reduce_variance(struct aten *a, value v, const int *axes, int count, bool keep, double correction)
+/* The sum of squared distances from the mean, by n - correction (0 at least). Complex: of
+ * absolute values. */
+value reduce_variance(struct aten *a, value v, const int *axes, int count, bool keep,
+                      double correction)
 {
     struct graph *g = a->graph;
     const value wide = aten_wide(a, v);
@@ -110,7 +113,8 @@ value reduce_variance(struct aten *a, value v, const int *axes, int count, bool 
     if (dtype_is_complex(aten_type(a, apart)))
         apart = graph_map1(g, OP_abs, apart);
     const enum dtype dtype = aten_type(a, apart);
-    const value sum = graph_reduce(g, OP_sum, graph_map2(g, OP_mul, apart, apart), axes, count, keep);
+    const value sum =
+        graph_reduce(g, OP_sum, graph_map2(g, OP_mul, apart, apart), axes, count, keep);
     const value n = aten_cast(a, graph_size(g, aten_count(a, v, axes, count)), dtype);
     const value less = graph_map2(g, OP_sub, n, aten_number(a, dtype, correction));
     return graph_map2(g, OP_div, sum, graph_map2(g, OP_maximum, less, aten_number(a, dtype, 0)));
@@ -154,7 +158,7 @@ void build_variance_all(struct aten *a)
         aten_new(a, reduce_mean(a, x, r.axes, r.count, false));
 }
 
-/* -- norms ----------------------------------------------------------------------------------------------------- */
+/* -- norms ------------------------------------------------------------------------------------ */
 
 static value norm_of(struct aten *a, value x, const struct reduced *r, double order)
 {
@@ -173,7 +177,8 @@ static value norm_of(struct aten *a, value x, const struct reduced *r, double or
     const value sum = graph_reduce(g, OP_sum, term, r->axes, r->count, r->keep);
     if (order == 0 || order == 1)
         return sum;
-    return order == 2 ? graph_map1(g, OP_sqrt, sum) : graph_map2(g, OP_pow, sum, aten_number(a, dtype, 1 / order));
+    return order == 2 ? graph_map1(g, OP_sqrt, sum)
+                      : graph_map2(g, OP_pow, sum, aten_number(a, dtype, 1 / order));
 }
 
 static void norm(struct aten *a, double order, int dims, int keep, int dtype)
@@ -182,7 +187,8 @@ static void norm(struct aten *a, double order, int dims, int keep, int dtype)
     if (dtype >= 0)
         x = aten_cast(a, x, aten_dtype(a, dtype, aten_type(a, x)));
     const struct reduced r = reduced_of(a, x, dims, keep);
-    aten_new(a, aten_cast(a, norm_of(a, aten_wide(a, x), &r, order), dtype_info[aten_type(a, x)].real));
+    aten_new(
+        a, aten_cast(a, norm_of(a, aten_wide(a, x), &r, order), dtype_info[aten_type(a, x)].real));
 }
 
 /* linalg_vector_norm: self, ord=2, dim=None, keepdim=False, dtype=None */
@@ -191,11 +197,14 @@ void build_vector_norm(struct aten *a)
     norm(a, aten_float(a, 1), 2, 3, 4);
 }
 
-/* linalg_norm: self, ord=None, dim=None, keepdim=False, dtype=None: of all elements without ord and dim, along one dim */
+/* linalg_norm: self, ord=None, dim=None, keepdim=False, dtype=None: of all elements without ord
+ * and dim, along one dim */
 void build_any_norm(struct aten *a)
 {
     const struct argument *dims = &a->arguments[2];
-    const bool one = dims->kind == ARGUMENT_INTS ? dims->count == 1 : aten_given(a, 2) || aten_rank(a, aten_value(a, 0)) == 1;
+    const bool one = dims->kind == ARGUMENT_INTS
+                         ? dims->count == 1
+                         : aten_given(a, 2) || aten_rank(a, aten_value(a, 0)) == 1;
     if (!one && aten_given(a, 1))
         aten_refuse(a, "the norm of a matrix; only norms of vectors are supported");
     else
@@ -226,13 +235,18 @@ void build_logsumexp(struct aten *a)
         return;
     }
     const value most = graph_reduce(g, OP_amax, x, r.axes, r.count, true);
-    const value finite = graph_map3(g, OP_where, graph_map1(g, OP_is_inf, most), aten_number(a, aten_type(a, x), 0), most);
+    const value finite = graph_map3(g, OP_where, graph_map1(g, OP_is_inf, most),
+                                    aten_number(a, aten_type(a, x), 0), most);
     const value exponential = graph_map1(g, OP_exp, graph_map2(g, OP_sub, x, finite));
-    const value sum = graph_map1(g, OP_log, graph_reduce(g, OP_sum, exponential, r.axes, r.count, r.keep));
-    aten_new(a, aten_cast(a, graph_map2(g, OP_add, sum, graph_reduce(g, OP_amax, finite, r.axes, r.count, r.keep)), dtype));
+    const value sum =
+        graph_map1(g, OP_log, graph_reduce(g, OP_sum, exponential, r.axes, r.count, r.keep));
+    aten_new(a, aten_cast(a,
+                          graph_map2(g, OP_add, sum,
+                                     graph_reduce(g, OP_amax, finite, r.axes, r.count, r.keep)),
+                          dtype));
 }
 
-/* -- places ---------------------------------------------------------------------------------------------------- */
+/* -- places ----------------------------------------------------------------------------------- */
 
 static value place_of(struct aten *a, enum op op, value x, int axis, bool keep)
 {
@@ -240,7 +254,8 @@ static value place_of(struct aten *a, enum op op, value x, int axis, bool keep)
     const dim one = 1;
     if (rank == 0)
         x = graph_reshape(a->graph, x, &one, 1);
-    const value place = graph_add(a->graph, op, DT_i64, &x, 1, &(struct attributes){.axis = axis}, NULL);
+    const value place =
+        graph_add(a->graph, op, DT_i64, &x, 1, &(struct attributes){.axis = axis}, NULL);
     return keep && rank ? graph_unsqueeze(a->graph, place, axis) : place;
 }
 
@@ -280,10 +295,11 @@ void build_extreme(struct aten *a)
         return;
     const struct reduced r = reduced_of(a, x, 1, 2);
     aten_new(a, graph_reduce(a->graph, a->op, x, r.axes, r.count, r.keep));
-    aten_new(a, place_of(a, a->op == OP_amax ? OP_argmax : OP_argmin, x, aten_axis(a, 1, aten_rank(a, x)), r.keep));
+    aten_new(a, place_of(a, a->op == OP_amax ? OP_argmax : OP_argmin, x,
+                         aten_axis(a, 1, aten_rank(a, x)), r.keep));
 }
 
-/* -- scans ----------------------------------------------------------------------------------------------------- */
+/* -- scans ------------------------------------------------------------------------------------ */
 
 /* cumsum, cumprod: self, dim, dtype */
 void build_scan(struct aten *a)
@@ -295,7 +311,8 @@ void build_scan(struct aten *a)
     if (aten_rank(a, x) == 0)
         aten_new(a, x);
     else
-        aten_new(a, graph_add(a->graph, a->op, DT_bool, &x, 1, &(struct attributes){.axis = axis}, NULL));
+        aten_new(a, graph_add(a->graph, a->op, DT_bool, &x, 1, &(struct attributes){.axis = axis},
+                              NULL));
 }
 
 /* self, n=1, dim=-1, prepend=None, append=None */
@@ -319,13 +336,14 @@ void build_diff(struct aten *a)
     line = count > 1 ? graph_concat(g, parts, count, axis) : x;
     for (int64_t i = 0; i < times && size_value(a->sizes, aten_shape(a, line)[axis]) > 0; i++) {
         const dim length = size_sub(a->sizes, aten_shape(a, line)[axis], 1);
-        const value next = graph_slice(g, line, axis, 1, length, 1), before = graph_slice(g, line, axis, 0, length, 1);
+        const value next = graph_slice(g, line, axis, 1, length, 1),
+                    before = graph_slice(g, line, axis, 0, length, 1);
         line = graph_map2(g, aten_type(a, x) == DT_bool ? OP_bit_xor : OP_sub, next, before);
     }
     aten_new(a, line);
 }
 
-/* -- order ----------------------------------------------------------------------------------------------------- */
+/* -- order ------------------------------------------------------------------------------------ */
 
 /* The values along an axis in order, `length` of them, and where they were. */
 static void order(struct aten *a, value x, int axis, bool descending, dim length, bool whole)
@@ -342,7 +360,8 @@ static void order(struct aten *a, value x, int axis, bool descending, dim length
     value places = graph_add(g, OP_sort_index, DT_i64, &x, 1, &at, NULL);
     if (!whole)
         places = aten_clone(a, graph_slice(g, places, axis, 0, length, 1), FORMAT_CONTIGUOUS);
-    const value values = graph_add(g, OP_gather, DT_bool, (value[]){x, places}, 2, &(struct attributes){.axis = axis}, NULL);
+    const value values = graph_add(g, OP_gather, DT_bool, (value[]){x, places}, 2,
+                                   &(struct attributes){.axis = axis}, NULL);
     if (a->call->result_count > 1 || a->op != OP_sort_index)
         aten_new(a, values);
     aten_new(a, places);

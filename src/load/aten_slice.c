@@ -1,9 +1,9 @@
-/* aten_slice.c - parts of tensors: slices, selections, splits, windows, diagonals; and tensors with a part replaced.
+/* aten_slice.c - parts of tensors: slices, selections, splits, windows, diagonals; and tensors
+ * with a part replaced.
  *
- *     aten.slice.Tensor(x, 0, 1, 9223372036854775807)     slice(x, axis=0, start=1, length=s - 1, step=1)
- *     aten.chunk.default(x, 2, -1)                        two slices
- *     aten.slice_scatter.default(x, y, 0, 1)              insert(x, y, axis=0, start=1, step=1)
- */
+ *     aten.slice.Tensor(x, 0, 1)                  slice(x, axis=0, start=1, length=s - 1, step=1)
+ *     aten.chunk.default(x, 2, -1)                two slices
+ *     aten.slice_scatter.default(x, y, 0, 1)      insert(x, y, axis=0, start=1, step=1) */
 #include "load/aten.h"
 
 #include <stdint.h>
@@ -17,7 +17,8 @@ struct range {
 /* The smaller of two sizes whose distance is known even where they are not: s - 1 of s. */
 static dim smaller(struct aten *a, dim x, dim y)
 {
-    const dim distance = size_sub(a->sizes, x, y); /* before the look into the pool, which may move */
+    /* before the look into the pool, which may move */
+    const dim distance = size_sub(a->sizes, x, y);
     const struct size_node *apart = &a->sizes->nodes.at[distance];
     return apart->high <= 0 ? x : apart->low >= 0 ? y : size_min(a->sizes, x, y);
 }
@@ -44,7 +45,8 @@ static struct range range_of(struct aten *a, int first, dim size)
         range.step = 1; /* eager refuses it: such a file is damaged, and infer would not say so */
     const dim length = size_max(a->sizes, size_sub(a->sizes, end, range.start), 0);
     const dim rounded = size_add(a->sizes, length, aten_literal(a, range.step - 1));
-    range.length = range.step == 1 ? length : size_floordiv(a->sizes, rounded, aten_literal(a, range.step));
+    range.length =
+        range.step == 1 ? length : size_floordiv(a->sizes, rounded, aten_literal(a, range.step));
     return range;
 }
 
@@ -58,7 +60,8 @@ static value slice_of(struct aten *a, value x, int axis, struct range range)
 static bool has_dims(struct aten *a, value x)
 {
     if (aten_rank(a, x) == 0 && a->graph->status == PHASOR_OK)
-        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s of a 0-dim tensor", a->loader->path, a->call->target);
+        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s of a 0-dim tensor", a->loader->path,
+                   a->call->target);
     return aten_rank(a, x) > 0;
 }
 
@@ -101,12 +104,13 @@ void build_select(struct aten *a)
     aten_view(a, base, graph_select(a->graph, x, axis, index_of(a, 2, aten_shape(a, x)[axis])));
 }
 
-/* -- splits: as many parts as the file has results ------------------------------------------------------------- */
+/* -- splits: as many parts as the file has results -------------------------------------------- */
 
 static void part_add(struct aten *a, int axis, dim start, dim length)
 {
     const tensor base = aten_tensor(a, 0);
-    aten_view(a, base, slice_of(a, tensor_get(a->loader, base), axis, (struct range){start, length, 1}));
+    aten_view(a, base,
+              slice_of(a, tensor_get(a->loader, base), axis, (struct range){start, length, 1}));
 }
 
 static void split_evenly(struct aten *a, int axis, dim part)
@@ -114,7 +118,8 @@ static void split_evenly(struct aten *a, int axis, dim part)
     const dim size = aten_shape(a, aten_value(a, 0))[axis];
     for (int i = 0; i < a->call->result_count; i++) {
         const dim start = size_mul(a->sizes, part, aten_literal(a, i));
-        part_add(a, axis, start, smaller(a, part, size_max(a->sizes, size_sub(a->sizes, size, start), 0)));
+        part_add(a, axis, start,
+                 smaller(a, part, size_max(a->sizes, size_sub(a->sizes, size, start), 0)));
     }
 }
 
@@ -169,9 +174,10 @@ void build_tensor_split(struct aten *a)
         aten_refuse(a, "no parts");
         return;
     }
-    const dim low = size_floordiv(a->sizes, size, parts), more = size_binary(a->sizes, SIZE_MOD, size, parts);
+    const dim low = size_floordiv(a->sizes, size, parts),
+              more = size_binary(a->sizes, SIZE_MOD, size, parts);
     dim start = 0;
-    for (int i = 0; i < size_value(a->sizes, parts); i++) {
+    for (int i = 0; i < size_value(a->sizes, parts) && i < a->call->result_count; i++) {
         const dim longer = size_binary(a->sizes, SIZE_LT, aten_literal(a, i), more);
         const dim length = size_add(a->sizes, low, longer);
         part_add(a, axis, start, length);
@@ -210,7 +216,7 @@ void build_unbind(struct aten *a)
         aten_view(a, base, graph_select(a->graph, x, axis, aten_literal(a, i)));
 }
 
-/* -- windows and diagonals ------------------------------------------------------------------------------------- */
+/* -- windows and diagonals -------------------------------------------------------------------- */
 
 void build_unfold(struct aten *a)
 {
@@ -218,7 +224,9 @@ void build_unfold(struct aten *a)
     const value x = tensor_get(a->loader, base);
     if (!has_dims(a, x))
         return;
-    const struct attributes at = {.axis = aten_axis(a, 1, aten_rank(a, x)), .length = aten_size(a, 2), .step = aten_int(a, 3)};
+    const struct attributes at = {.axis = aten_axis(a, 1, aten_rank(a, x)),
+                                  .length = aten_size(a, 2),
+                                  .step = aten_int(a, 3)};
     aten_view(a, base, graph_add(a->graph, OP_unfold, DT_bool, &x, 1, &at, NULL));
 }
 
@@ -227,7 +235,8 @@ static struct attributes diagonal_of(struct aten *a, value x, int first, int axe
 {
     for (int i = 0; i < 2; i++)
         axes[i] = aten_axis(a, first + 1 + i, aten_rank(a, x));
-    return (struct attributes){.axes = axes, .axis_count = 2, .start = aten_literal(a, aten_int(a, first))};
+    return (struct attributes){
+        .axes = axes, .axis_count = 2, .start = aten_literal(a, aten_int(a, first))};
 }
 
 void build_diagonal(struct aten *a)
@@ -239,7 +248,7 @@ void build_diagonal(struct aten *a)
     aten_view(a, base, graph_add(a->graph, OP_diagonal, DT_bool, &x, 1, &at, NULL));
 }
 
-/* -- a tensor with a part replaced ----------------------------------------------------------------------------- */
+/* -- a tensor with a part replaced ------------------------------------------------------------ */
 
 /* The source (argument 1) in the dtype of the tensor and in the shape of the part. */
 static value source_for(struct aten *a, value x, const dim *shape, int rank)
@@ -295,5 +304,7 @@ void build_copy(struct aten *a)
 {
     const value x = aten_value(a, 0);
     const value source = source_for(a, x, aten_shape(a, x), aten_rank(a, x));
-    aten_new(a, graph_node(a->graph, source)->op == OP_expand ? aten_clone(a, source, FORMAT_CONTIGUOUS) : source);
+    aten_new(a, graph_node(a->graph, source)->op == OP_expand
+                    ? aten_clone(a, source, FORMAT_CONTIGUOUS)
+                    : source);
 }

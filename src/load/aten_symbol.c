@@ -1,16 +1,16 @@
-/* aten_symbol.c - numbers: arithmetic on sizes, asserts, values taken from tensors; and regions, which are loaded inline.
+/* aten_symbol.c - numbers: arithmetic on sizes, asserts, values taken from tensors; and regions,
+ * which are loaded inline.
  *
  *     _operator.mul(a=2, b=s25)                       the size 2*s25; no node
  *     torch.sym_float(s25)                            cast(size(s25)) : f64
  *     aten._assert_scalar.default(s25 <= 64, "...")   a check of the graph
- *     cond(p, true_graph, false_graph, [x])           both branches, and where(p, a, b) for each result
- */
+ *     cond(p, true_graph, false_graph, [x])           both branches, then where(p, a, b) */
 #include "load/aten.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* -- arithmetic ------------------------------------------------------------------------------------------------ */
+/* -- arithmetic ------------------------------------------------------------------------------- */
 
 static bool is_size(const struct aten *a, int index)
 {
@@ -35,10 +35,18 @@ static dim size_of_pair(struct aten *a, dim x, dim y)
         enum op op;
         enum size_kind kind;
         bool swapped;
-    } pairs[] = {{OP_div_floor, SIZE_FLOORDIV, false}, {OP_remainder, SIZE_MOD, false}, {OP_minimum, SIZE_MINIMUM, false},
-                 {OP_maximum, SIZE_MAXIMUM, false},    {OP_eq, SIZE_EQ, false},         {OP_ne, SIZE_NE, false},
-                 {OP_lt, SIZE_LT, false},              {OP_le, SIZE_LE, false},         {OP_gt, SIZE_LT, true},
-                 {OP_ge, SIZE_LE, true},               {OP_bit_and, SIZE_AND, false},   {OP_bit_or, SIZE_OR, false},
+    } pairs[] = {{OP_div_floor, SIZE_FLOORDIV, false},
+                 {OP_remainder, SIZE_MOD, false},
+                 {OP_minimum, SIZE_MINIMUM, false},
+                 {OP_maximum, SIZE_MAXIMUM, false},
+                 {OP_eq, SIZE_EQ, false},
+                 {OP_ne, SIZE_NE, false},
+                 {OP_lt, SIZE_LT, false},
+                 {OP_le, SIZE_LE, false},
+                 {OP_gt, SIZE_LT, true},
+                 {OP_ge, SIZE_LE, true},
+                 {OP_bit_and, SIZE_AND, false},
+                 {OP_bit_or, SIZE_OR, false},
                  {OP_pow, SIZE_POW, false}};
     if (a->op == OP_add)
         return size_add(a->sizes, x, y);
@@ -48,7 +56,8 @@ static dim size_of_pair(struct aten *a, dim x, dim y)
         return size_mul(a->sizes, x, y);
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (pairs[i].op == a->op)
-            return size_binary(a->sizes, pairs[i].kind, pairs[i].swapped ? y : x, pairs[i].swapped ? x : y);
+            return size_binary(a->sizes, pairs[i].kind, pairs[i].swapped ? y : x,
+                               pairs[i].swapped ? x : y);
     aten_refuse(a, "not defined on sizes");
     return 1;
 }
@@ -59,7 +68,8 @@ void build_number_pair(struct aten *a)
     if (is_size(a, 0) && is_size(a, 1) && !wants_float(a) && a->op != OP_div)
         aten_known(a, size_of_pair(a, aten_size(a, 0), aten_size(a, 1)));
     else if (a->op == OP_bit_and || a->op == OP_bit_or)
-        aten_new(a, graph_map2(a->graph, a->op, aten_cast(a, aten_value(a, 0), DT_bool), aten_cast(a, aten_value(a, 1), DT_bool)));
+        aten_new(a, graph_map2(a->graph, a->op, aten_cast(a, aten_value(a, 0), DT_bool),
+                               aten_cast(a, aten_value(a, 1), DT_bool)));
     else
         aten_new(a, graph_map2(a->graph, a->op, as_double(a, 0), as_double(a, 1)));
 }
@@ -111,7 +121,7 @@ void build_number_float(struct aten *a)
     aten_new(a, a->op == OP_none ? x : graph_map1(a->graph, a->op, x));
 }
 
-/* -- numbers of tensors ---------------------------------------------------------------------------------------- */
+/* -- numbers of tensors ----------------------------------------------------------------------- */
 
 void build_size_of(struct aten *a)
 {
@@ -140,7 +150,8 @@ void build_stride_of(struct aten *a)
     aten_known(a, stride);
 }
 
-/* item: a float or bool is a 0-dim tensor; an integer would be a size that nobody knows before the call */
+/* item: a float or bool is a 0-dim tensor; an integer would be a size that nobody knows before
+ * the call */
 void build_item(struct aten *a)
 {
     const value x = aten_value(a, 0);
@@ -152,10 +163,12 @@ void build_item(struct aten *a)
     else if (graph_node(a->graph, x)->op == OP_size)
         aten_known(a, graph_node(a->graph, x)->attributes.sizes[0]);
     else
-        aten_refuse(a, "an integer taken from the values of a tensor; keep it a tensor, or make it an input");
+        aten_refuse(
+            a,
+            "an integer taken from the values of a tensor; keep it a tensor, or make it an input");
 }
 
-/* -- asserts --------------------------------------------------------------------------------------------------- */
+/* -- asserts ---------------------------------------------------------------------------------- */
 
 /* A condition on sizes that must hold; what always holds is dropped. */
 static void check_add(struct aten *a, dim condition, const char *message)
@@ -190,13 +203,14 @@ void build_constrain(struct aten *a)
         if (!aten_given(a, i))
             continue;
         const dim limit = aten_size(a, i);
-        snprintf(message, sizeof message, "%s: a size must be %s %" PRId64, a->call->name, i == 1 ? "at least" : "at most",
-                 size_value(a->sizes, limit));
-        check_add(a, size_binary(a->sizes, SIZE_LE, i == 1 ? limit : size, i == 1 ? size : limit), message);
+        snprintf(message, sizeof message, "%s: a size must be %s %" PRId64, a->call->name,
+                 i == 1 ? "at least" : "at most", size_value(a->sizes, limit));
+        check_add(a, size_binary(a->sizes, SIZE_LE, i == 1 ? limit : size, i == 1 ? size : limit),
+                  message);
     }
 }
 
-/* -- regions --------------------------------------------------------------------------------------------------- */
+/* -- regions ---------------------------------------------------------------------------------- */
 
 static int region_find(const struct aten *a)
 {
@@ -231,7 +245,8 @@ static struct argument *operands_spread(struct aten *a, int first, int *count)
     return out;
 }
 
-static bool region_load(struct aten *a, const void *region, const struct argument *operands, int count, struct result *results)
+static bool region_load(struct aten *a, const void *region, const struct argument *operands,
+                        int count, struct result *results)
 {
     struct loader *loader = a->loader;
     const phasor_status status =
@@ -255,12 +270,14 @@ void build_region(struct aten *a)
         aten_results_named(a);
 }
 
-/* device_type, dtype, enabled, cache_enabled, region, operands: nothing but a region when it is off */
+/* device_type, dtype, enabled, cache_enabled, region, operands: nothing but a region when it is
+ * off */
 void build_autocast(struct aten *a)
 {
     const struct argument *enabled = a->call->argument_count > 2 ? &a->call->arguments[2] : NULL;
     if (enabled && enabled->kind == ARGUMENT_BOOL && enabled->flag)
-        aten_refuse(a, "autocast is on in this region; export outside of autocast, or after run_decompositions()");
+        aten_refuse(a, "autocast is on in this region; export outside of autocast, or after "
+                       "run_decompositions()");
     else
         build_region(a);
 }
@@ -275,7 +292,8 @@ static uint64_t writes_count(const struct loader *loader, size_t tensors)
 }
 
 /* One branch; its results go to a copy of the call's. NULL: failed or refused. */
-static struct result *branch_load(struct aten *a, int index, const struct argument *operands, int count)
+static struct result *branch_load(struct aten *a, int index, const struct argument *operands,
+                                  int count)
 {
     struct loader *loader = a->loader;
     const char *outer = loader->branch;
@@ -296,7 +314,8 @@ static struct result *branch_load(struct aten *a, int index, const struct argume
     return loaded && !a->reason ? results : NULL;
 }
 
-static void choose_result(struct aten *a, value condition, const struct result *yes, const struct result *no)
+static void choose_result(struct aten *a, value condition, const struct result *yes,
+                          const struct result *no)
 {
     if (yes->kind == RESULT_NONE) {
         a->produced++;
@@ -309,7 +328,8 @@ static void choose_result(struct aten *a, value condition, const struct result *
         if (!x || !y || !graph_same_shape(a->graph, x, y))
             aten_refuse(a, "its branches give different shapes");
         else
-            aten_new(a, graph_map3(a->graph, OP_where, condition, x, aten_cast(a, y, aten_type(a, x))));
+            aten_new(
+                a, graph_map3(a->graph, OP_where, condition, x, aten_cast(a, y, aten_type(a, x))));
     }
 }
 
@@ -330,8 +350,8 @@ void build_condition(struct aten *a)
     int count;
     bool truth;
     const struct call *call = a->call;
-    if (call->argument_count < 3 || call->arguments[1].kind != ARGUMENT_GRAPH || call->arguments[2].kind != ARGUMENT_GRAPH ||
-        !a->loader->inline_region) {
+    if (call->argument_count < 3 || call->arguments[1].kind != ARGUMENT_GRAPH ||
+        call->arguments[2].kind != ARGUMENT_GRAPH || !a->loader->inline_region) {
         aten_refuse(a, "it has no branches");
         return;
     }
@@ -345,7 +365,8 @@ void build_condition(struct aten *a)
     }
     a->arguments[0] = call->arguments[0];
     const value condition = aten_cast(a, aten_value(a, 0), DT_bool);
-    const struct result *yes = branch_load(a, 1, operands, count), *no = yes ? branch_load(a, 2, operands, count) : NULL;
+    const struct result *yes = branch_load(a, 1, operands, count),
+                        *no = yes ? branch_load(a, 2, operands, count) : NULL;
     for (int i = 0; no && i < call->result_count; i++)
         choose_result(a, condition, &yes[i], &no[i]);
 }

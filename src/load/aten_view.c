@@ -1,14 +1,14 @@
-/* aten_view.c - calls that move elements without computing: results share memory with their operand wherever eager's do.
+/* aten_view.c - calls that move elements without computing: results share memory with their
+ * operand wherever eager's do.
  *
  *     aten.view.default(x, [s, 4, -1])        reshape(x, [s, 4, 2*s25])
  *     aten.slice.Tensor(x, -1, 2)             slice(x, axis=2, start=2, length=62, step=1)
- *     aten.t.default(x)                       permute(x, [1, 0])
- */
+ *     aten.t.default(x)                       permute(x, [1, 0]) */
 #include "load/aten.h"
 
 #include <string.h>
 
-/* -- layout ---------------------------------------------------------------------------------------------------- */
+/* -- layout ----------------------------------------------------------------------------------- */
 
 /* Whether a view of a contiguous operand is contiguous too. */
 static bool keeps_contiguous(const struct graph *graph, const struct node *n)
@@ -37,7 +37,8 @@ static bool data_is_contiguous(const struct data *data)
     return true;
 }
 
-/* Follows the operand that decides the layout; far enough away an answer would cost more than it is worth. */
+/* Follows the operand that decides the layout; far enough away an answer would cost more than it
+ * is worth. */
 bool view_is_contiguous(const struct graph *graph, value v)
 {
     for (int steps = 0; steps < 64; steps++) {
@@ -45,7 +46,8 @@ bool view_is_contiguous(const struct graph *graph, value v)
         const enum op_kind kind = op_info[n->op].kind;
         if (n->op == OP_data)
             return data_is_contiguous(n->attributes.data);
-        if (n->argument_count == 0 || (kind != KIND_VIEW && kind != KIND_MAP) || n->op == OP_contiguous)
+        if (n->argument_count == 0 || (kind != KIND_VIEW && kind != KIND_MAP) ||
+            n->op == OP_contiguous)
             return true;
         if (kind == KIND_VIEW && op_info[n->op].memory == MEMORY_COPY && n->op != OP_clone)
             return true;
@@ -58,7 +60,7 @@ bool view_is_contiguous(const struct graph *graph, value v)
     return true;
 }
 
-/* -- sizes ----------------------------------------------------------------------------------------------------- */
+/* -- sizes ------------------------------------------------------------------------------------ */
 
 static dim divide(struct aten *a, dim total, dim part)
 {
@@ -82,7 +84,7 @@ static void sizes_resolve(struct aten *a, dim *sizes, int count, dim total)
         sizes[unknown] = divide(a, total, known);
 }
 
-/* -- reshapes -------------------------------------------------------------------------------------------------- */
+/* -- reshapes --------------------------------------------------------------------------------- */
 
 static void view_as(struct aten *a, const dim *sizes, int rank)
 {
@@ -169,7 +171,9 @@ void build_unflatten(struct aten *a)
     }
     sizes_resolve(a, part, count, aten_shape(a, x)[axis]);
     for (int d = 0; d < rank - 1 + count; d++)
-        sizes[d] = d < axis ? aten_shape(a, x)[d] : d < axis + count ? part[d - axis] : aten_shape(a, x)[d - count + 1];
+        sizes[d] = d < axis           ? aten_shape(a, x)[d]
+                   : d < axis + count ? part[d - axis]
+                                      : aten_shape(a, x)[d - count + 1];
     view_as(a, sizes, rank - 1 + count);
 }
 
@@ -213,7 +217,7 @@ void build_unsqueeze(struct aten *a)
     aten_view(a, base, graph_unsqueeze(a->graph, x, aten_axis(a, 1, aten_rank(a, x) + 1)));
 }
 
-/* -- expand ---------------------------------------------------------------------------------------------------- */
+/* -- expand ----------------------------------------------------------------------------------- */
 
 static void expand_to(struct aten *a, dim *sizes, int rank)
 {
@@ -256,7 +260,7 @@ static int list_shape(struct aten *a, const struct argument *list, dim shape[RAN
 
 void build_broadcast_tensors(struct aten *a)
 {
-    const struct argument *list = &a->arguments[0];
+    const struct argument *list = aten_list(a, 0);
     dim shape[RANK_MAX];
     const int rank = list_shape(a, list, shape);
     for (int i = 0; i < list->count; i++) {
@@ -268,7 +272,7 @@ void build_broadcast_tensors(struct aten *a)
 /* meshgrid: tensor k varies along axis k; indexing "xy" swaps the first two */
 void build_meshgrid(struct aten *a)
 {
-    const struct argument *list = &a->arguments[0];
+    const struct argument *list = aten_list(a, 0);
     const bool swap = strcmp(aten_string(a, 1), "xy") == 0 && list->count > 1;
     dim shape[RANK_MAX], alone[RANK_MAX];
     if (list->count > RANK_MAX) {
@@ -276,17 +280,19 @@ void build_meshgrid(struct aten *a)
         return;
     }
     for (int i = 0; i < list->count; i++)
-        shape[swap && i < 2 ? 1 - i : i] = graph_count(a->graph, tensor_get(a->loader, list->tensors[i]));
+        shape[swap && i < 2 ? 1 - i : i] =
+            graph_count(a->graph, tensor_get(a->loader, list->tensors[i]));
     for (int i = 0; i < list->count; i++) {
         const int axis = swap && i < 2 ? 1 - i : i;
         for (int d = 0; d < list->count; d++)
             alone[d] = d == axis ? shape[axis] : 1;
-        const value line = graph_reshape(a->graph, tensor_get(a->loader, list->tensors[i]), alone, list->count);
+        const value line =
+            graph_reshape(a->graph, tensor_get(a->loader, list->tensors[i]), alone, list->count);
         aten_view(a, list->tensors[i], graph_expand(a->graph, line, shape, list->count));
     }
 }
 
-/* -- order of dims --------------------------------------------------------------------------------------------- */
+/* -- order of dims ---------------------------------------------------------------------------- */
 
 static void view_permuted(struct aten *a, const int *axes)
 {
@@ -305,7 +311,8 @@ void build_permute(struct aten *a)
     if (aten_axes(a, 1, rank, false, axes) == rank)
         view_permuted(a, axes);
     else
-        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: needs each of %d dims", a->loader->path, a->call->target, rank);
+        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: needs each of %d dims", a->loader->path,
+                   a->call->target, rank);
 }
 
 static void view_swapped(struct aten *a, int axis0, int axis1)
@@ -344,7 +351,8 @@ void build_adjoint(struct aten *a)
     const value x = aten_value(a, 0);
     const int rank = aten_rank(a, x);
     if (dtype_is_complex(aten_type(a, x)) && rank >= 2)
-        aten_new(a, graph_map1(a->graph, OP_conj, graph_transpose(a->graph, x, rank - 2, rank - 1)));
+        aten_new(a,
+                 graph_map1(a->graph, OP_conj, graph_transpose(a->graph, x, rank - 2, rank - 1)));
     else
         build_transpose_last(a);
 }
@@ -372,7 +380,7 @@ void build_move_axis(struct aten *a)
     view_permuted(a, axes);
 }
 
-/* -- parts of complex numbers ---------------------------------------------------------------------------------- */
+/* -- parts of complex numbers ----------------------------------------------------------------- */
 
 void build_view_as_real(struct aten *a)
 {
@@ -387,7 +395,8 @@ void build_view_as_complex(struct aten *a)
     if (aten_type(a, x) == DT_f32 || aten_type(a, x) == DT_f64)
         aten_view(a, base, graph_map1(a->graph, OP_view_as_complex, x));
     else
-        aten_refuse(a, "complex numbers are made of f32 or f64, not of %s", dtype_text(aten_type(a, x)));
+        aten_refuse(a, "complex numbers are made of f32 or f64, not of %s",
+                    dtype_text(aten_type(a, x)));
 }
 
 /* real, imag. op: the one of them */
@@ -417,17 +426,20 @@ void build_view_dtype(struct aten *a)
     const dim pair = aten_literal(a, 2);
     if (dtype_is_complex(from) && to == dtype_info[from].real) {
         sizes[rank - 1] = size_mul(a->sizes, sizes[rank - 1], pair);
-        aten_view(a, base, graph_reshape(a->graph, graph_map1(a->graph, OP_view_as_real, x), sizes, rank));
+        aten_view(a, base,
+                  graph_reshape(a->graph, graph_map1(a->graph, OP_view_as_real, x), sizes, rank));
     } else if (dtype_is_complex(to) && from == dtype_info[to].real) {
         sizes[rank - 1] = divide(a, sizes[rank - 1], pair);
         sizes[rank] = pair;
-        aten_view(a, base, graph_map1(a->graph, OP_view_as_complex, graph_reshape(a->graph, x, sizes, rank + 1)));
+        aten_view(
+            a, base,
+            graph_map1(a->graph, OP_view_as_complex, graph_reshape(a->graph, x, sizes, rank + 1)));
     } else {
         aten_refuse(a, "a view of %s as %s takes bits apart", dtype_text(from), dtype_text(to));
     }
 }
 
-/* -- copies ---------------------------------------------------------------------------------------------------- */
+/* -- copies ----------------------------------------------------------------------------------- */
 
 void build_clone(struct aten *a)
 {
@@ -440,7 +452,8 @@ void build_contiguous(struct aten *a)
     const tensor base = aten_tensor(a, 0);
     const value x = tensor_get(a->loader, base);
     const enum memory_format format = aten_given(a, 1) ? aten_format(a, 1) : FORMAT_CONTIGUOUS;
-    const value v = graph_add(a->graph, OP_contiguous, DT_bool, &x, 1, &(struct attributes){.flag = format}, NULL);
+    const value v = graph_add(a->graph, OP_contiguous, DT_bool, &x, 1,
+                              &(struct attributes){.flag = format}, NULL);
     if (format == FORMAT_CONTIGUOUS && view_is_contiguous(a->graph, x))
         aten_view(a, base, v);
     else
@@ -461,5 +474,6 @@ void build_as_strided(struct aten *a)
     if (plain && view_is_contiguous(a->graph, x) && count == graph_count(a->graph, x))
         view_as(a, sizes, rank);
     else
-        aten_refuse(a, "strides other than those of a contiguous tensor; use slices, transpose or unfold");
+        aten_refuse(
+            a, "strides other than those of a contiguous tensor; use slices, transpose or unfold");
 }

@@ -4,9 +4,10 @@
  *     y.mul_(z)          x's value: insert(x, mul(slice(x), z)); x has been written once
  *     x.sum(), y         x's value; y's is out of date and is made anew: slice(x's value)
  *
- * Every tensor ends at a root, which owns memory and its newest value. A view's value holds for one version of its root;
- * when the root was written since, the view is made again. Writing a view writes the value of its base with the part
- * replaced, and so on up to the root. A new alias operator needs a row in `writers`, or its writes are refused. */
+ * Every tensor ends at a root, which owns memory and its newest value. A view's value holds for
+ * one version of its root; when the root was written since, the view is made again. Writing a
+ * view writes the value of its base with the part replaced, and so on up to the root. A new
+ * alias operator needs a row in `writers`, or its writes are refused. */
 #include "load/loader.h"
 
 #include <string.h>
@@ -49,11 +50,15 @@ tensor tensor_view(struct loader *loader, tensor base, value v)
         return base;
     const struct node *node = graph_node(loader->graph, v);
     if (op_info[node->op].kind != KIND_VIEW || node->argument_count != 1)
-        return (tensor)graph_fail(loader->graph, PHASOR_ERROR_FILE, "%s: %s is no view of its operand", loader->path, node->name);
+        return (tensor)graph_fail(loader->graph, PHASOR_ERROR_FILE,
+                                  "%s: %s is no view of its operand", loader->path, node->name);
     const struct attributes attributes = node->attributes;
     const enum op op = node->op;
     base = tensor_view(loader, base, node->arguments[0]);
-    return tensor_push(loader, &(struct loader_tensor){.base = base, .view = op, .attributes = attributes, .value = v,
+    return tensor_push(loader, &(struct loader_tensor){.base = base,
+                                                       .view = op,
+                                                       .attributes = attributes,
+                                                       .value = v,
                                                        .version = root_of(loader, base)->writes});
 }
 
@@ -74,18 +79,22 @@ value tensor_get(struct loader *loader, tensor t)
     return at->value;
 }
 
-/* -- writing --------------------------------------------------------------------------------------------------- */
+/* -- writing ---------------------------------------------------------------------------------- */
 
 /* The base's new value when its view gets the value `part`. 0: cannot be written through. */
-typedef value write_function(struct graph *graph, value base, value part, const struct attributes *view);
+typedef value write_function(struct graph *graph, value base, value part,
+                             const struct attributes *view);
 
-static value write_reshape(struct graph *graph, value base, value part, const struct attributes *view)
+static value write_reshape(struct graph *graph, value base, value part,
+                           const struct attributes *view)
 {
     (void)view;
-    return graph_reshape(graph, part, graph_node(graph, base)->shape, graph_node(graph, base)->rank);
+    return graph_reshape(graph, part, graph_node(graph, base)->shape,
+                         graph_node(graph, base)->rank);
 }
 
-static value write_permute(struct graph *graph, value base, value part, const struct attributes *view)
+static value write_permute(struct graph *graph, value base, value part,
+                           const struct attributes *view)
 {
     int inverse[RANK_MAX] = {0};
     (void)base;
@@ -95,9 +104,11 @@ static value write_permute(struct graph *graph, value base, value part, const st
 }
 
 /* Only where nothing was repeated: otherwise one element would be written many times. */
-static value write_expand(struct graph *graph, value base, value part, const struct attributes *view)
+static value write_expand(struct graph *graph, value base, value part,
+                          const struct attributes *view)
 {
-    if (size_value(graph->sizes, graph_count(graph, base)) != size_value(graph->sizes, graph_count(graph, part)))
+    if (size_value(graph->sizes, graph_count(graph, base)) !=
+        size_value(graph->sizes, graph_count(graph, part)))
         return 0;
     return write_reshape(graph, base, part, view);
 }
@@ -108,25 +119,29 @@ static value write_slice(struct graph *graph, value base, value part, const stru
     return graph_add(graph, OP_insert, DT_bool, (value[]){base, part}, 2, &at, NULL);
 }
 
-static value write_select(struct graph *graph, value base, value part, const struct attributes *view)
+static value write_select(struct graph *graph, value base, value part,
+                          const struct attributes *view)
 {
     const struct attributes at = {.axis = view->axis, .start = view->start, .step = 1};
     part = graph_unsqueeze(graph, part, view->axis);
     return graph_add(graph, OP_insert, DT_bool, (value[]){base, part}, 2, &at, NULL);
 }
 
-static value write_diagonal(struct graph *graph, value base, value part, const struct attributes *view)
+static value write_diagonal(struct graph *graph, value base, value part,
+                            const struct attributes *view)
 {
     return graph_add(graph, OP_insert_diagonal, DT_bool, (value[]){base, part}, 2, view, NULL);
 }
 
-static value write_view_as_real(struct graph *graph, value base, value part, const struct attributes *view)
+static value write_view_as_real(struct graph *graph, value base, value part,
+                                const struct attributes *view)
 {
     (void)base, (void)view;
     return graph_map1(graph, OP_view_as_complex, part);
 }
 
-static value write_view_as_complex(struct graph *graph, value base, value part, const struct attributes *view)
+static value write_view_as_complex(struct graph *graph, value base, value part,
+                                   const struct attributes *view)
 {
     (void)base, (void)view;
     return graph_map1(graph, OP_view_as_real, part);
@@ -144,26 +159,34 @@ static value write_imag(struct graph *graph, value base, value part, const struc
     return graph_map2(graph, OP_complex, graph_map1(graph, OP_real, base), part);
 }
 
-static value write_contiguous(struct graph *graph, value base, value part, const struct attributes *view)
+static value write_contiguous(struct graph *graph, value base, value part,
+                              const struct attributes *view)
 {
     (void)graph, (void)base, (void)view;
     return part;
 }
 
 static write_function *const writers[OP_COUNT] = {
-    [OP_reshape] = write_reshape,           [OP_permute] = write_permute,
-    [OP_expand] = write_expand,             [OP_slice] = write_slice,
-    [OP_select] = write_select,             [OP_diagonal] = write_diagonal,
-    [OP_view_as_real] = write_view_as_real, [OP_view_as_complex] = write_view_as_complex,
-    [OP_real] = write_real,                 [OP_imag] = write_imag,
+    [OP_reshape] = write_reshape,
+    [OP_permute] = write_permute,
+    [OP_expand] = write_expand,
+    [OP_slice] = write_slice,
+    [OP_select] = write_select,
+    [OP_diagonal] = write_diagonal,
+    [OP_view_as_real] = write_view_as_real,
+    [OP_view_as_complex] = write_view_as_complex,
+    [OP_real] = write_real,
+    [OP_imag] = write_imag,
     [OP_contiguous] = write_contiguous,
 };
 
 static void write_refuse(struct loader *loader, enum op view)
 {
-    const char *reason = arena_format(loader->graph->arena, "writes through a view (%s) whose elements share memory",
-                                      op_info[view].name);
-    if (!reason || !array_push(&loader->refusals, (struct loader_refusal){loader->graph->origin, reason}))
+    const char *reason =
+        arena_format(loader->graph->arena, "writes through a view (%s) whose elements share memory",
+                     op_info[view].name);
+    if (!reason ||
+        !array_push(&loader->refusals, (struct loader_refusal){loader->graph->origin, reason}))
         graph_fail(loader->graph, fail_memory(), "out of memory");
 }
 
@@ -180,16 +203,18 @@ void tensor_write(struct loader *loader, tensor t, value v)
         return;
     }
     const value base = tensor_get(loader, view.base);
-    const value whole = writers[view.view] ? writers[view.view](loader->graph, base, v, &view.attributes) : 0;
+    const value whole =
+        writers[view.view] ? writers[view.view](loader->graph, base, v, &view.attributes) : 0;
     if (whole == 0) {
         if (loader->graph->status == PHASOR_OK)
             write_refuse(loader, view.view);
         return;
     }
-    tensor_write(loader, view.base, whole); /* the view itself is made anew when it is read: it shares the root's memory */
+    /* the view itself is made anew when it is read: it shares the root's memory */
+    tensor_write(loader, view.base, whole);
 }
 
-/* -- the end of the program ------------------------------------------------------------------------------------ */
+/* -- the end of the program ------------------------------------------------------------------- */
 
 static value data_find(const struct graph *graph, const struct data *data)
 {
@@ -206,29 +231,37 @@ static phasor_status memory_check(struct loader *loader, const struct loader_ten
         const struct data *other = loader->tensors.at[t].data;
         if (!other || other == root->data || other->storage != root->data->storage)
             continue;
-        const char *reason = arena_format(loader->graph->arena, "writes into %s, whose memory the weight %s shares",
-                                          root->data->name, other->name);
-        if (!reason || !array_push(&loader->refusals, (struct loader_refusal){root->writer, reason}))
+        const char *reason =
+            arena_format(loader->graph->arena, "writes into %s, whose memory the weight %s shares",
+                         root->data->name, other->name);
+        if (!reason ||
+            !array_push(&loader->refusals, (struct loader_refusal){root->writer, reason}))
             return fail_memory();
         break;
     }
     return PHASOR_OK;
 }
 
-/* The OP_data of a written weight becomes the OP_state of a new buffer, in place: values keep their numbers. */
+/* The OP_data of a written weight becomes the OP_state of a new buffer, in place: values keep
+ * their numbers. */
 static phasor_status weight_becomes_buffer(struct loader *loader, const struct loader_tensor *root)
 {
     struct graph *graph = loader->graph;
     const value v = data_find(graph, root->data);
-    const struct graph_buffer buffer = {.name = root->data->name, .initial = root->data, .node = v, .written = root->value,
+    const struct graph_buffer buffer = {.name = root->data->name,
+                                        .initial = root->data,
+                                        .node = v,
+                                        .written = root->value,
                                         .writer = root->writer};
     TRY(memory_check(loader, root));
     if (v == 0)
-        return fail(PHASOR_ERROR_FILE, "%s: the buffer %s is written but never made", loader->path, root->data->name);
+        return fail(PHASOR_ERROR_FILE, "%s: the buffer %s is written but never made", loader->path,
+                    root->data->name);
     if (!array_push(&graph->buffers, buffer))
         return fail_memory();
     graph->nodes.at[v].op = OP_state;
-    graph->nodes.at[v].attributes = (struct attributes){.index = (int)graph->buffers.count - 1, .data = root->data};
+    graph->nodes.at[v].attributes =
+        (struct attributes){.index = (int)graph->buffers.count - 1, .data = root->data};
     return PHASOR_OK;
 }
 

@@ -130,13 +130,22 @@ static phasor_status launches_fill(struct specialisation *spec)
     return setup_all(spec, setup);
 }
 
+static phasor_status arguments_check(const struct recipe_kernel *kernel)
+{
+    if (kernel->argument_bytes > ARGUMENT_BYTES_MAX)
+        return fail(PHASOR_ERROR_REFUSED, "%s has arguments of %d bytes; a launch takes at most %d", kernel->name,
+                    kernel->argument_bytes, ARGUMENT_BYTES_MAX);
+    if (kernel->argument_count * ARGUMENT_BYTES > kernel->argument_bytes)
+        return fail(PHASOR_ERROR_FILE, "%s has more arguments than their %d bytes", kernel->name, kernel->argument_bytes);
+    return PHASOR_OK;
+}
+
 phasor_status launches_make(struct specialisation *spec)
 {
     struct device *device = spec->program->runtime->device;
     struct device_scope scope;
     for (int k = 0; k < spec->recipe.kernel_count; k++)
-        if (spec->recipe.kernels[k].argument_count * ARGUMENT_BYTES > spec->recipe.kernels[k].argument_bytes)
-            return fail(PHASOR_ERROR_FILE, "a plan has more arguments than their bytes");
+        TRY(arguments_check(&spec->recipe.kernels[k]));
     TRY(device_enter(device, &scope));
     const phasor_status status = launches_fill(spec);
     device_leave(device, &scope);

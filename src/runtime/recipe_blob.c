@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char magic[] = "phasor recipe 1\n";
-enum { COUNT_MAX = 1 << 20, ARGUMENT_BYTES_MAX = 4096, BLOCK_MAX = 1024 };
+enum { COUNT_MAX = 1 << 20, KERNEL_BYTES_MAX = 4096, BLOCK_MAX = 1024 };
 
 /* -- writing --------------------------------------------------------------------------------------------------- */
 
@@ -183,7 +183,7 @@ static void get_kernel(struct reader *reader, struct recipe_kernel *kernel)
     kernel->setup = get_number(reader, 0, 1) != 0;
     kernel->grid = (uint32_t)get_number(reader, 0, INT32_MAX);
     kernel->block = (uint32_t)get_number(reader, 1, BLOCK_MAX);
-    kernel->argument_bytes = get_int(reader, 0, ARGUMENT_BYTES_MAX);
+    kernel->argument_bytes = get_int(reader, 0, KERNEL_BYTES_MAX);
     kernel->flag_argument = get_int(reader, -1, kernel->argument_bytes - 8);
     kernel->bytes = get_number(reader, 0, INT64_MAX);
     kernel->argument_count = get_int(reader, 0, kernel->argument_bytes / 8);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARGUMENTS_MAX = 4096, FRESH_SPACE = CALL_SLOTS };
+enum { FRESH_SPACE = CALL_SLOTS };
 
 struct cuda_call {
     struct call *call;
@@ -259,7 +259,7 @@ static char *patch_address(const struct cuda_call *c, const struct patch *patch)
 
 static phasor_status launch_one(const struct cuda_call *c, const struct launch *launch)
 {
-    _Alignas(16) char arguments[ARGUMENTS_MAX];
+    _Alignas(16) char arguments[ARGUMENT_BYTES_MAX];
     memcpy(arguments, launch->arguments, (size_t)launch->argument_bytes);
     for (int i = 0; i < launch->patch_count; i++) {
         const char *address = patch_address(c, &launch->patches[i]);

@@ -206,6 +206,8 @@ struct patch {
     bool flag;      /* the address of the out-of-range flag */
 };
 
+enum { ARGUMENT_BYTES_MAX = 4096 };
+
 struct launch {
     struct device_function *function;
     uint32_t grid, block;

@@ -467,7 +467,7 @@ bool graph_run_check(const struct graph_run *run, const struct graph *graph, con
 {
     struct eval_results results;
     if (graph_run_eval(run, graph, &results) != PHASOR_OK)
-        return snprintf(why, size, "the evaluator: %s", phasor_message()), false;
+        return snprintf(why, size, "the evaluator: %s", message_get()), false;
     bool right = check_values(run, graph, &results, tolerances, why, size) && check_sentinels(run, why, size);
     if (right && run->flag) {
         snprintf(why, size, "an index was out of range");

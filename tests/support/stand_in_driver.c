@@ -306,6 +306,7 @@ struct CUfunc_st {
 /* A library and a module are one thing here; so are a kernel and its function. */
 struct CUlib_st {
     void *handle;
+    int file; /* open as long as the handle: the loader knows objects by their path, which has its number */
     char arch[16];
     struct CUfunc_st *functions;
 };
@@ -334,7 +335,7 @@ static bool file_write(int file, const char *bytes, size_t nbytes)
     return true;
 }
 
-static void *image_open(const void *image, size_t nbytes)
+static void *image_open(const void *image, size_t nbytes, int *out)
 {
     static const char no_mark[STAND_IN_MARK_SIZE] = {0};
     const char *bytes = image;
@@ -348,7 +349,9 @@ static void *image_open(const void *image, size_t nbytes)
         file_write(file, no_mark, STAND_IN_MARK_SIZE) &&
         file_write(file, bytes + EI_NIDENT, nbytes - EI_NIDENT))
         handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    close(file);
+    *out = file;
+    if (!handle)
+        close(file);
     return handle;
 }
 
@@ -364,7 +367,7 @@ static CUresult library_load(struct CUlib_st **out, const void *image)
     if (trailer.nbytes != nbytes)
         return CUDA_ERROR_INVALID_IMAGE;
     struct CUlib_st *library = calloc(1, sizeof *library);
-    library->handle = image_open(image, nbytes);
+    library->handle = image_open(image, nbytes, &library->file);
     if (!library->handle) {
         free(library);
         return CUDA_ERROR_INVALID_IMAGE;
@@ -407,6 +410,7 @@ static CUresult library_unload(struct CUlib_st *library)
         library->functions = next;
     }
     dlclose(library->handle);
+    close(library->file);
     free(library);
     __atomic_sub_fetch(&modules, 1, __ATOMIC_RELAXED);
     return CUDA_SUCCESS;
