@@ -232,3 +232,19 @@ DEVICE bool highest(bool) { return true; }
 template <class T> DEVICE bool above(T x, T y) { return x > y || (x != x && y == y); }
 template <class T> DEVICE bool below(T x, T y) { return x < y || (x != x && y == y); }
 template <class T> DEVICE bool below_or_number(T x, T y) { return x < y || (x == x && y != y); }
+
+// ---- a row shared by N neighbouring threads of a warp, N a power of two: all of them get the combination of their x ----
+#ifdef PHASOR_HOST
+template <class T> DEVICE T exchange(T x, int distance) { return __shfl_xor_sync(0xffffffffu, x, distance); }
+#else
+DEVICE float exchange(float x, int distance) { return __shfl_xor_sync(0xffffffffu, x, distance); }
+DEVICE double exchange(double x, int distance) { return __shfl_xor_sync(0xffffffffu, x, distance); }
+DEVICE long long exchange(long long x, int distance) { return __shfl_xor_sync(0xffffffffu, x, distance); }
+DEVICE bool exchange(bool x, int distance) { return __shfl_xor_sync(0xffffffffu, (int)x, distance) != 0; }
+#endif
+template <int N, class T, class F> DEVICE T across(T x, F combine)
+{
+    for (int distance = N / 2; distance > 0; distance /= 2)
+        x = combine(x, exchange(x, distance));
+    return x;
+}

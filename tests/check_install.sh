@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# check_install.sh CMAKE BUILD PROGRAM CC - what is installed serves programs outside the tree.
+# check_install.sh CMAKE GENERATOR BUILD PROGRAM CC - what is installed serves programs outside the tree.
 #
 #     cmake --install into an empty folder, by --prefix and by DESTDIR
 #     ->  the example built by pkg-config, and by find_package(phasor), run PROGRAM;
 #         the installed command runs and knows its version; the library exports phasor_* alone
 set -euo pipefail
 
-cmake=$1 build=$2 program=$3 compiler=$4
+cmake=$1 generator=$2 build=$3 program=$4 compiler=$5
 example=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/example/rotate.c
 check=$(dirname "${BASH_SOURCE[0]}")/check_example.sh
 folder=$(mktemp -d)
@@ -39,7 +39,7 @@ find_package(phasor 0.1 REQUIRED)
 add_executable(rotate rotate.c)
 target_link_libraries(rotate PRIVATE phasor::phasor)
 END
-    "$cmake" -S "$folder/project" -B "$folder/project/build" -DCMAKE_C_COMPILER="$compiler" \
+    "$cmake" -S "$folder/project" -B "$folder/project/build" -G "$generator" -DCMAKE_C_COMPILER="$compiler" \
         -DCMAKE_PREFIX_PATH="$1" >"$folder/log" || { cat "$folder/log"; exit 1; }
     "$cmake" --build "$folder/project/build" >"$folder/log" || { cat "$folder/log"; exit 1; }
     bash "$check" "$folder/project/build/rotate" "$program"

@@ -31,6 +31,6 @@ add_test(NAME example COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_example.sh 
 # be linked into programs that know nothing of it, so this is for the other presets.
 if(TARGET phasor_command AND NOT PHASOR_SANITIZE)
     add_test(NAME install COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_install.sh ${CMAKE_COMMAND}
-             ${CMAKE_BINARY_DIR} ${EXAMPLE_PROGRAM} ${CMAKE_C_COMPILER})
+             ${CMAKE_GENERATOR} ${CMAKE_BINARY_DIR} ${EXAMPLE_PROGRAM} ${CMAKE_C_COMPILER})
     set_tests_properties(install PROPERTIES TIMEOUT 300)
 endif()

@@ -751,47 +751,132 @@ Test(failures, launch)
 
 /* -- capture --------------------------------------------------------------------------------------------------- */
 
-Test(capture, only_what_is_ready)
+struct driver {
+    int (*begin)(void *, int), (*end)(void *, void **), (*stream_new)(void **, unsigned), (*stream_free)(void *);
+    int (*instantiate)(void **, void *, unsigned long long), (*launch)(void *, void *), (*graph_free)(void *);
+    int (*retain)(void **, int), (*release)(int), (*make_current)(void *);
+    void *context, *stream;
+};
+
+static void driver_open(struct driver *d)
+{
+    *(void **)&d->begin = stand_in_symbol("cuStreamBeginCapture_v2");
+    *(void **)&d->end = stand_in_symbol("cuStreamEndCapture");
+    *(void **)&d->stream_new = stand_in_symbol("cuStreamCreate");
+    *(void **)&d->stream_free = stand_in_symbol("cuStreamDestroy_v2");
+    *(void **)&d->instantiate = stand_in_symbol("cuGraphInstantiateWithFlags");
+    *(void **)&d->launch = stand_in_symbol("cuGraphLaunch");
+    *(void **)&d->graph_free = stand_in_symbol("cuGraphDestroy");
+    *(void **)&d->retain = stand_in_symbol("cuDevicePrimaryCtxRetain");
+    *(void **)&d->release = stand_in_symbol("cuDevicePrimaryCtxRelease_v2");
+    *(void **)&d->make_current = stand_in_symbol("cuCtxSetCurrent");
+    cr_assert_eq(d->retain(&d->context, 0), 0);
+    cr_assert_eq(d->make_current(d->context), 0);
+    cr_assert_eq(d->stream_new(&d->stream, 1), 0);
+}
+
+static void driver_close(struct driver *d)
+{
+    cr_assert_eq(d->stream_free(d->stream), 0);
+    cr_assert_eq(d->release(0), 0);
+}
+
+/* A host tensor of f32 on the device: what a program returns that copies. */
+static phasor_value device_copy(const struct opened *o, const DLTensor *from)
+{
+    char path[] = "/tmp/phasor-copy-XXXXXX.phasor";
+    phasor_program *program;
+    phasor_value in = {.kind = PHASOR_TENSOR, .tensor = (DLTensor *)from}, out;
+    FILE *file = fdopen(mkstemps(path, 7), "w");
+    cr_assert(file);
+    fprintf(file, "phasor 1 \"copy\"\ninput x: f32[");
+    for (int d = 0; d < from->ndim; d++)
+        fprintf(file, "%s%d", d ? ", " : "", (int)from->shape[d]);
+    fprintf(file, "]\ny = clone(x) flag=1\noutput y\n");
+    fclose(file);
+    ASSERT_OK(phasor_program_load(o->runtime, path, NULL, &program));
+    ASSERT_OK(phasor_run(program, NULL, &in, 1, &out, 1, NULL));
+    phasor_program_close(program);
+    unlink(path);
+    return out;
+}
+
+/* Into device tensors that a first run made; the second has another workspace and the same results. */
+static void capture_case(const char *name)
 {
     struct opened o;
-    struct buffer a, b;
-    phasor_value want[2];
-    int (*begin)(void *, int), (*end)(void *, void **), (*stream_new)(void **, unsigned);
-    void *stream, *graph;
-    opened_case(&o, ON_CUDA, "qk_rope_f32", "plain");
-    *(void **)&begin = stand_in_symbol("cuStreamBeginCapture_v2");
-    *(void **)&end = stand_in_symbol("cuStreamEndCapture");
-    *(void **)&stream_new = stand_in_symbol("cuStreamCreate");
-    values_read(o.expected, "output", 2, want);
-
-    /* device tensors: the outputs of a run */
-    ASSERT_OK(opened_run(&o));
-    phasor_value in[2], first[2] = {o.out[0], o.out[1]};
-    for (int i = 0; i < 2; i++)
-        in[i] = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &first[i].owned->dl_tensor};
-    ASSERT_OK(phasor_run(o.program, NULL, in, 2, o.out, 2, NULL));
-    phasor_value out[2];
-    for (int i = 0; i < 2; i++)
+    struct driver driver;
+    phasor_value copies[SLOTS_MAX], in[SLOTS_MAX], out[SLOTS_MAX];
+    void *graph, *executable;
+    opened_case(&o, ON_CUDA, name, "plain");
+    driver_open(&driver);
+    for (int i = 0; i < o.in_count; i++) {
+        copies[i] = device_copy(&o, o.in[i].tensor);
+        in[i] = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &copies[i].owned->dl_tensor};
+    }
+    ASSERT_OK(phasor_run(o.program, NULL, in, o.in_count, o.out, o.out_count, NULL));
+    for (int i = 0; i < o.out_count; i++)
         out[i] = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &o.out[i].owned->dl_tensor};
-    cr_assert_eq(stream_new(&stream, 1), 0);
 
-    cr_assert_eq(begin(stream, 2), 0);
-    ASSERT_FAILS(phasor_run_into(o.program, NULL, in, 2, out, 2, stream), PHASOR_NOT_READY, "capturing");
-    phasor_value owned[2];
-    ASSERT_FAILS(phasor_run(o.program, NULL, in, 2, owned, 2, stream), PHASOR_NOT_READY, "phasor_run_into");
-    cr_assert_eq(end(stream, &graph), 0);
+    cr_assert_eq(driver.begin(driver.stream, 2), 0);
+    ASSERT_FAILS(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream), PHASOR_NOT_READY, "capturing");
+    phasor_value owned[SLOTS_MAX];
+    ASSERT_FAILS(phasor_run(o.program, NULL, in, o.in_count, owned, o.out_count, driver.stream), PHASOR_NOT_READY, "phasor_run_into");
+    cr_assert_eq(driver.end(driver.stream, &graph), 0);
+    cr_assert_eq(driver.graph_free(graph), 0);
 
-    ASSERT_OK(phasor_run_into(o.program, NULL, in, 2, out, 2, stream));
-    cr_assert_eq(begin(stream, 2), 0);
-    ASSERT_OK(phasor_run_into(o.program, NULL, in, 2, out, 2, stream));
-    cr_assert_eq(end(stream, &graph), 0);
+    ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
+    cr_assert_eq(driver.begin(driver.stream, 2), 0);
+    ASSERT_FAILS(phasor_run_into(o.program, NULL, o.in, o.in_count, out, o.out_count, driver.stream), PHASOR_NOT_READY, "host memory");
+    ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
+    ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
+    cr_assert_eq(driver.end(driver.stream, &graph), 0);
+    for (int i = 0; i < o.out_count; i++)
+        memset((char *)out[i].tensor->data + out[i].tensor->byte_offset, 0x55, 64); /* the stand-in's memory is the host's */
+    cr_assert_eq(driver.instantiate(&executable, graph, 0), 0);
+    cr_assert_eq(driver.launch(executable, driver.stream), 0);
+    opened_expect(&o);
+    ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
+    opened_expect(&o);
+    cr_assert_eq(driver.graph_free(graph), 0);
 
-    (void)a, (void)b;
-    for (int i = 0; i < 2; i++)
-        value_delete(&first[i]);
+    for (int i = 0; i < o.in_count; i++)
+        value_delete(&copies[i]);
     opened_delete(&o);
     opened_close(&o);
+    driver_close(&driver);
+}
+
+Test(capture, only_what_is_ready)
+{
+    capture_case("qk_rope_f32");
+    capture_case("op_exp_log_sqrt"); /* with a workspace */
     cr_assert_eq(stand_in_get("stand_in_misuses"), 0);
+    cr_assert_eq(stand_in_get("stand_in_allocations"), 0);
+    ASSERT_NO_LEAKS();
+}
+
+/* Once warm, nothing is allocated for tensors of the device. */
+Test(capture, warm_calls_allocate_nothing)
+{
+    struct opened o;
+    phasor_value copy, in, out;
+    opened_case(&o, ON_CUDA, "op_reciprocal", "plain");
+    copy = device_copy(&o, o.in[0].tensor);
+    in = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &copy.owned->dl_tensor};
+    ASSERT_OK(phasor_run(o.program, NULL, &in, 1, o.out, 1, NULL));
+    out = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &o.out[0].owned->dl_tensor};
+    ASSERT_OK(phasor_run_into(o.program, NULL, &in, 1, &out, 1, NULL));
+    const long before = stand_in_get("stand_in_allocations");
+    setenv("PHASOR_STAND_IN_FAIL", "cuMemAllocFromPoolAsync=2,cuMemAlloc_v2=2,cuStreamSynchronize=999", 1);
+    for (int i = 0; i < 5; i++)
+        ASSERT_OK(phasor_run_into(o.program, NULL, &in, 1, &out, 1, NULL));
+    unsetenv("PHASOR_STAND_IN_FAIL");
+    cr_assert_eq(stand_in_get("stand_in_allocations"), before);
+    value_delete(&copy);
+    opened_delete(&o);
+    opened_close(&o);
+    ASSERT_NO_LEAKS();
 }
 
 /* -- stages as text -------------------------------------------------------------------------------------------- */

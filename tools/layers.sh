@@ -111,9 +111,10 @@ includes_check() {
 
 # Outside of comments, in which examples may be named after anything.
 rotary_check() {
-    local file found
-    while read -r file; do
-        found=$(awk -v file="$file" '{
+    local found
+    found=$(sources src templates | xargs awk '
+        FNR == 1 { inside = 0 }
+        {
             line = $0
             while (1) {
                 if (inside) {
@@ -131,10 +132,9 @@ rotary_check() {
                 inside = !end
             }
             if (tolower(line) ~ /rotary|(^|[^a-z])rope([^a-z]|$)/)
-                print file ":" FNR ": knows what a rotary embedding is"
-        }' "$file")
-        [ -z "$found" ] || problem "$found"
-    done < <(sources src templates)
+                print FILENAME ":" FNR ": knows what a rotary embedding is"
+        }')
+    [ -z "$found" ] || problem "$found"
 }
 
 size_check() {

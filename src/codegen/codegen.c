@@ -169,6 +169,7 @@ static const struct {
     phasor_status (*build)(struct kernel_builder *);
 } kinds[] = {
     [KERNEL_MAP] = {"map.cu", offsetof(struct templates, map), kernel_map},
+    [KERNEL_ROW] = {"map.cu", offsetof(struct templates, map), kernel_row},
     [KERNEL_SCATTER] = {"map.cu", offsetof(struct templates, map), kernel_scatter},
     [KERNEL_REDUCE] = {"reduce.cu", offsetof(struct templates, reduce), kernel_reduce},
     [KERNEL_SCAN] = {"scan.cu", offsetof(struct templates, scan), kernel_scan},
@@ -224,7 +225,8 @@ static int64_t kernel_bytes(const struct kernel_builder *builder)
         for (expr e = 1; e < builder->trace.expressions.count; e++)
             loads += builder->trace.expressions.at[e].kind == EXPR_LOAD && builder->trace.expressions.at[e].buffer == (int)b;
         const int64_t all = size_value(&plan->sizes, kernel_count(builder, buffer->sizes, buffer->rank));
-        const int64_t length = builder->kernel->kind == KERNEL_MAP || builder->kernel->kind == KERNEL_SCATTER ? 1 : all;
+        const enum kernel_kind kind = builder->kernel->kind;
+        const int64_t length = kind == KERNEL_MAP || kind == KERNEL_ROW || kind == KERNEL_SCATTER ? 1 : all;
         const int64_t read = length > 1 || loads * builder->runs > all ? all : loads * builder->runs;
         bytes += (loads ? read : 0) * dtype_size(buffer->dtype);
         if (builder->written[b])

@@ -35,15 +35,18 @@ void emitter_fail(struct emitter *emitter, phasor_status status)
         emitter->status = status;
 }
 
+enum { EMISSION_ADDS = 4096 };
+
 phasor_status emitter_init(struct emitter *emitter, struct trace *trace, struct text *out)
 {
     *emitter = (struct emitter){.trace = trace, .out = out};
-    /* Emission adds no expressions, but divides forms: there is room for the atoms that this makes. */
-    emitter->atom_room = trace->index.atoms.count + 4096;
+    /* Emission divides forms, and kernels along rows trace what they store while they emit: there is room for the atoms,
+     * guards and expressions that this makes. */
+    emitter->atom_room = trace->index.atoms.count + EMISSION_ADDS;
     emitter->atoms = memory_new(emitter->atom_room);
-    emitter->guards = memory_new(trace->guards.count);
-    emitter->expressions = memory_new(trace->expressions.count);
-    emitter->rounded = memory_new(trace->expressions.count);
+    emitter->guards = memory_new(trace->guards.count + EMISSION_ADDS);
+    emitter->expressions = memory_new(trace->expressions.count + EMISSION_ADDS);
+    emitter->rounded = memory_new(trace->expressions.count + EMISSION_ADDS);
     return emitter->atoms && emitter->guards && emitter->expressions && emitter->rounded ? PHASOR_OK : fail_memory();
 }
 
@@ -331,9 +334,20 @@ static void emit_line(struct emitter *emitter, expr e)
     text_free(&line);
 }
 
+/* A cast between types that are one in C: bf16 to f32, and f32 to bf16 before it is rounded. */
+static bool is_renaming(const struct emitter *emitter, const struct expression *at)
+{
+    return at->kind == EXPR_MAP && at->op == OP_cast &&
+           strcmp(types[at->dtype].type, types[expression_at(emitter, at->arguments[0])->dtype].type) == 0;
+}
+
 static void emit_unrounded(struct emitter *emitter, expr e, char name[NAME_SIZE])
 {
     const struct expression *at = expression_at(emitter, e);
+    if (is_renaming(emitter, at)) {
+        emit_value(emitter, at->arguments[0], name);
+        return;
+    }
     if (at->kind == EXPR_LITERAL) {
         emit_number(at->dtype, at->number, name);
         return;
@@ -353,7 +367,7 @@ void emit_value(struct emitter *emitter, expr e, char name[NAME_SIZE])
         return;
     if (!emitter->rounded[e]) {
         emitter->rounded[e] = true;
-        text_format(emitter->out, "    const float r%u = round_%s(v%u);\n", e, dtype_text(at->dtype), e);
+        text_format(emitter->out, "    const float r%u = round_%s(%s);\n", e, dtype_text(at->dtype), name);
     }
     snprintf(name, NAME_SIZE, "r%u", e);
 }

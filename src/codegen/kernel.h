@@ -3,7 +3,7 @@
 #include "codegen/codegen.h"
 #include "codegen/emit.h"
 
-enum { LANES_MAX = 16 };
+enum { LANES_MAX = 32 };
 
 struct kernel_builder {
     struct plan *plan;
@@ -24,6 +24,7 @@ struct kernel_builder {
 
 /* One for each kind; they fill functions, defines, runs and geometry. */
 phasor_status kernel_map(struct kernel_builder *builder);
+phasor_status kernel_row(struct kernel_builder *builder);
 phasor_status kernel_scatter(struct kernel_builder *builder);
 phasor_status kernel_reduce(struct kernel_builder *builder);
 phasor_status kernel_scan(struct kernel_builder *builder);
@@ -38,6 +39,11 @@ void kernel_memory_order(const struct kernel_builder *builder, const struct buff
 /* The number of lanes for elements of these dims in this order: a power of two up to `most` so that lanes never leave the
  * innermost dims they start in, or any that divides the count where the buffer has no gaps. */
 int kernel_lanes(const struct kernel_builder *builder, const dim *sizes, int rank, int most, bool gapless);
+/* Functions identity() and combine(x, y) of the reduction row, and the typedef acc_t. */
+void kernel_combination(struct kernel_builder *builder, enum op reduction, enum dtype accumulator);
+/* "acc = combine(acc, (acc_t)v7);" */
+void kernel_accumulate(struct kernel_builder *builder, struct emitter *emitter, enum dtype accumulator, expr element);
+enum dtype kernel_accumulator(const struct node *reduction, enum dtype operand);
 /* The shape that an index_put writes: that of the base with the indexed dims replaced by the `inner` dims of the indices. */
 int kernel_put_shape(struct kernel_builder *builder, const struct node *n, dim shape[RANK_MAX], int *inner);
 /* Coordinates of an operand that is broadcast to `rank` dims. */

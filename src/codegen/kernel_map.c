@@ -1,4 +1,4 @@
-/* kernel_map.c - maps and scatters: a thread computes one run of lanes of every store.
+/* kernel_map.c - maps, rows and scatters: a thread computes one run of lanes of every store.
  *
  *     stores: to -> bf16 [4, 8192, 32, 128]    8 lanes; i counts runs; coordinates of lane l are those of element 8*i + l
  *
@@ -12,18 +12,34 @@ struct map {
     int order[RANK_MAX];    /* k-th dim of the iteration -> dim of the value */
     dim sizes[RANK_MAX];    /* in that order */
     int rank;
+    int lane_count;         /* of a thread: the builder's lanes, times runs */
+    int threads, runs;      /* ROW: of a row, of a thread; otherwise 1, 1 */
     expr lanes[STORES_MAX][LANES_MAX];
     form addresses[STORES_MAX][LANES_MAX];
+    const struct node *reduction; /* ROW */
+    expr reduced[LANES_MAX];
 };
+
+/* The linear index of a thread's lane: runs of a row are as far apart as its threads. */
+static form lane_element(struct map *map, form run, int lane)
+{
+    struct index_pool *index = &map->builder->trace.index;
+    const int lanes = map->builder->lanes;
+    const dim threads = size_literal(index->sizes, map->threads), width = size_literal(index->sizes, lanes);
+    form piece = run;
+    if (map->runs > 1) {
+        const form row = index_divide(index, run, threads);
+        piece = index_add(index, index_scale(index, row, size_literal(index->sizes, map->threads * map->runs)),
+                          index_remainder(index, run, threads));
+        piece = index_offset(index, piece, size_literal(index->sizes, lane / lanes * map->threads));
+    }
+    return index_offset(index, index_scale(index, piece, width), size_literal(index->sizes, lane % lanes));
+}
 
 static void lane_coordinates(struct map *map, form run, int lane, form coordinates[RANK_MAX])
 {
-    struct trace *trace = &map->builder->trace;
-    struct sizes *sizes = trace->index.sizes;
     form ordered[RANK_MAX];
-    const form element = index_offset(&trace->index, index_scale(&trace->index, run, size_literal(sizes, map->builder->lanes)),
-                                      size_literal(sizes, lane));
-    trace_unravel(trace, element, map->sizes, map->rank, ordered);
+    trace_unravel(&map->builder->trace, lane_element(map, run, lane), map->sizes, map->rank, ordered);
     for (int d = 0; d < map->rank; d++)
         coordinates[map->order[d]] = ordered[d];
 }
@@ -33,23 +49,42 @@ static form run_variable(struct kernel_builder *builder)
     return index_variable(&builder->trace.index, 'i', size_literal(builder->trace.index.sizes, builder->runs));
 }
 
+/* ROW: acc of this thread's elements, then of the row's threads. */
+static void emit_row(struct map *map, struct emitter *emitter)
+{
+    struct kernel_builder *builder = map->builder;
+    const enum dtype operand = graph_node(&builder->plan->graph, map->reduction->arguments[0])->dtype;
+    const enum dtype accumulator = kernel_accumulator(map->reduction, operand);
+    text_add(&builder->functions, "    acc_t acc = identity();\n");
+    for (int l = 0; l < map->lane_count; l++)
+        kernel_accumulate(builder, emitter, accumulator, map->reduced[l]);
+    text_format(&builder->functions, "    acc = across<%d>(acc, combine);\n", map->threads);
+    emit_result(map->reduction->dtype, &builder->functions);
+}
+
 /* Writes body(): all loads, then lane by lane, then the stores. */
 static phasor_status emit_body(struct map *map)
 {
     struct kernel_builder *builder = map->builder;
     const struct kernel *kernel = builder->kernel;
     struct emitter emitter;
-    expr roots[STORES_MAX * LANES_MAX];
+    expr roots[(STORES_MAX + 1) * LANES_MAX];
     int count = 0;
     for (int s = 0; s < kernel->store_count; s++)
-        for (int l = 0; l < builder->lanes; l++)
+        for (int l = 0; l < map->lane_count; l++)
             roots[count++] = map->lanes[s][l];
+    for (int l = 0; map->reduction && l < map->lane_count; l++)
+        roots[count++] = map->reduced[l];
     TRY(kernel_pointers(builder));
     TRY(kernel_emitter(builder, &emitter));
     text_add(&builder->functions, "DEVICE void body(const args &a, index_t i)\n{\n");
     emit_loads(&emitter, roots, count);
+    if (map->reduction)
+        emit_row(map, &emitter);
     for (int s = 0; s < kernel->store_count; s++)
-        emit_store(&emitter, kernel->stores[s].buffer, map->addresses[s], map->lanes[s], builder->lanes);
+        for (int run = 0; run < map->runs; run++)
+            emit_store(&emitter, kernel->stores[s].buffer, map->addresses[s] + run * builder->lanes,
+                       map->lanes[s] + run * builder->lanes, builder->lanes);
     text_add(&builder->functions, "}\n");
     return kernel_emitter_end(builder, &emitter);
 }
@@ -58,7 +93,7 @@ static phasor_status emit_body(struct map *map)
 static void map_begin(struct map *map, struct kernel_builder *builder, const dim *shape, int rank)
 {
     const struct buffer *first = plan_buffer(builder->plan, builder->kernel->stores[0].buffer);
-    *map = (struct map){.builder = builder, .rank = rank};
+    *map = (struct map){.builder = builder, .rank = rank, .threads = 1, .runs = 1};
     kernel_memory_order(builder, first, map->order);
     for (int d = 0; d < rank; d++)
         map->sizes[d] = shape[map->order[d]];
@@ -99,7 +134,7 @@ static phasor_status map_trace(struct map *map)
 {
     struct kernel_builder *builder = map->builder;
     const form run = run_variable(builder);
-    for (int l = 0; l < builder->lanes; l++) {
+    for (int l = 0; l < map->lane_count; l++) {
         form at[RANK_MAX];
         lane_coordinates(map, run, l, at);
         for (int s = 0; s < builder->kernel->store_count; s++) {
@@ -115,7 +150,8 @@ static phasor_status map_trace(struct map *map)
 static void map_geometry(struct map *map, dim count)
 {
     struct kernel_builder *builder = map->builder;
-    builder->runs = size_value(builder->trace.index.sizes, count) / builder->lanes;
+    map->lane_count = builder->lanes * map->runs;
+    builder->runs = size_value(builder->trace.index.sizes, count) / map->lane_count;
     builder->block = 128;
     builder->side = 1;
 }
@@ -130,6 +166,44 @@ phasor_status kernel_map(struct kernel_builder *builder)
     TRY(map_trace(&map));
     for (int s = 0; s < builder->kernel->store_count; s++)
         TRY(kernel_pointer(builder, builder->kernel->stores[s].buffer, true));
+    return emit_body(&map);
+}
+
+/* -- row ------------------------------------------------------------------------------------------------------- */
+
+/* The thread's elements of what is reduced: as many, in the same rows. */
+static void row_trace(struct map *map)
+{
+    struct kernel_builder *builder = map->builder;
+    const value operand = map->reduction->arguments[0];
+    const struct node *a = graph_node(&builder->plan->graph, operand);
+    const form run = run_variable(builder);
+    for (int l = 0; l < map->lane_count; l++) {
+        form at[RANK_MAX];
+        trace_unravel(&builder->trace, lane_element(map, run, l), a->shape, a->rank, at);
+        map->reduced[l] = trace_element(&builder->trace, operand, at, 0);
+    }
+}
+
+phasor_status kernel_row(struct kernel_builder *builder)
+{
+    struct map map;
+    const struct graph *graph = &builder->plan->graph;
+    const struct node *n = graph_node(graph, builder->kernel->stores[0].node);
+    map_begin(&map, builder, n->shape, n->rank);
+    for (int d = 0; d < n->rank; d++) { /* the planner chose a row-major store */
+        map.order[d] = d;
+        map.sizes[d] = n->shape[d];
+    }
+    map.reduction = graph_node(graph, builder->kernel->special);
+    const struct node *a = graph_node(graph, map.reduction->arguments[0]);
+    row_shape(size_value(graph->sizes, a->shape[a->rank - 1]), dtype_size(n->dtype), &builder->lanes, &map.threads, &map.runs);
+    map_geometry(&map, kernel_count(builder, map.sizes, map.rank));
+    TRY(map_trace(&map));
+    row_trace(&map);
+    TRY(trace_status(&builder->trace));
+    TRY(kernel_pointer(builder, builder->kernel->stores[0].buffer, true));
+    kernel_combination(builder, map.reduction->op, kernel_accumulator(map.reduction, a->dtype));
     return emit_body(&map);
 }
 
@@ -207,7 +281,7 @@ static void scatter_lane(struct map *map, const struct node *n, int inner, const
 
 phasor_status kernel_scatter(struct kernel_builder *builder)
 {
-    struct map map = {.builder = builder};
+    struct map map = {.builder = builder, .threads = 1, .runs = 1};
     const struct node *n = graph_node(&builder->plan->graph, builder->kernel->special);
     int inner = 0;
     if (n->op == OP_index_put) {

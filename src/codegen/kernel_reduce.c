@@ -26,30 +26,29 @@ struct reduction {
     form row[RANK_MAX];             /* coordinates of the result */
 };
 
-static enum dtype accumulator_of(const struct node *reduce, enum dtype operand)
+enum dtype kernel_accumulator(const struct node *reduce, enum dtype operand)
 {
     if (op_info[reduce->op].type == TYPE_BOOL || operand == DT_bool)
         return op_info[reduce->op].type == TYPE_BOOL ? DT_bool : operand;
     return dtype_info[operand].compute;
 }
 
-static void emit_identity(struct reduction *reduction)
+void kernel_combination(struct kernel_builder *builder, enum op reduction, enum dtype accumulator)
 {
-    struct text *out = &reduction->builder->functions;
+    struct text *out = &builder->functions;
+    text_format(&builder->defines, "typedef %s acc_t;\n", emit_type(accumulator));
     text_add(out, "DEVICE acc_t identity() { return ");
-    emit_cell(reductions[reduction->node->op].identity, reduction->accumulator, NULL, out);
+    emit_cell(reductions[reduction].identity, accumulator, NULL, out);
     text_add(out, "; }\nDEVICE acc_t combine(acc_t x, acc_t y) { return ");
-    emit_cell(reductions[reduction->node->op].combine, reduction->accumulator, (const char *const[]){"x", "y"}, out);
+    emit_cell(reductions[reduction].combine, accumulator, (const char *const[]){"x", "y"}, out);
     text_add(out, "; }\n");
 }
 
-/* "acc = combine(acc, (acc_t)v7);" for each lane in order. */
-static void emit_combine(struct reduction *reduction, struct emitter *emitter, expr lane)
+void kernel_accumulate(struct kernel_builder *builder, struct emitter *emitter, enum dtype accumulator, expr element)
 {
     char name[NAME_SIZE];
-    emit_value(emitter, lane, name);
-    const char *format = reduction->accumulator == DT_bool ? "    acc = combine(acc, %s != 0);\n" : "    acc = combine(acc, (acc_t)%s);\n";
-    text_format(emitter->out, format, name);
+    emit_value(emitter, element, name);
+    text_format(&builder->functions, accumulator == DT_bool ? "    acc = combine(acc, %s != 0);\n" : "    acc = combine(acc, (acc_t)%s);\n", name);
 }
 
 /* Coordinates of the operand from those of the result and of the reduced dims. */
@@ -69,7 +68,7 @@ static phasor_status emit_accumulate(struct reduction *reduction, const expr *la
     text_add(&reduction->builder->functions, "DEVICE acc_t accumulate(const args &a, index_t i, index_t r, acc_t acc)\n{\n");
     emit_loads(&emitter, lanes, count);
     for (int l = 0; l < count; l++)
-        emit_combine(reduction, &emitter, lanes[l]);
+        kernel_accumulate(reduction->builder, &emitter, reduction->accumulator, lanes[l]);
     text_add(&reduction->builder->functions, "    return acc;\n}\n");
     return kernel_emitter_end(reduction->builder, &emitter);
 }
@@ -92,7 +91,7 @@ static void reduction_begin(struct reduction *reduction, struct kernel_builder *
     const struct graph *graph = &builder->plan->graph;
     *reduction = (struct reduction){.builder = builder, .node = graph_node(graph, builder->kernel->special)};
     reduction->operand = graph_node(graph, reduction->node->arguments[0]);
-    reduction->accumulator = accumulator_of(reduction->node, reduction->operand->dtype);
+    reduction->accumulator = kernel_accumulator(reduction->node, reduction->operand->dtype);
     for (int d = 0; d < reduction->operand->rank; d++)
         for (int i = 0; i < reduction->node->attributes.axis_count; i++)
             if (reduction->node->attributes.axes[i] == d)
@@ -118,11 +117,6 @@ static void reduction_geometry(struct reduction *reduction, int64_t length)
     builder->block = threads > 128 ? threads : 128;
     builder->side = builder->block / threads;
     text_format(&builder->defines, "#define SIDE %u\n", builder->side);
-}
-
-static void emit_length(struct kernel_builder *builder, int64_t length, enum dtype accumulator)
-{
-    text_format(&builder->defines, "#define LENGTH %llu\ntypedef %s acc_t;\n", (unsigned long long)length, emit_type(accumulator));
 }
 
 /* The lanes of run r; none where there is nothing to reduce. */
@@ -169,8 +163,8 @@ phasor_status kernel_reduce(struct kernel_builder *builder)
     TRY(kernel_pointers(builder));
     TRY(kernel_pointer(builder, store->buffer, true));
     reduction_geometry(&reduction, length);
-    emit_length(builder, length, reduction.accumulator);
-    emit_identity(&reduction);
+    text_format(&builder->defines, "#define LENGTH %llu\n", (unsigned long long)length);
+    kernel_combination(builder, reduction.node->op, reduction.accumulator);
     TRY(emit_accumulate(&reduction, lanes, length > 0 ? builder->lanes : 0));
     return emit_epilogue(&reduction, element, address);
 }

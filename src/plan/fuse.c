@@ -150,16 +150,18 @@ static void store_reduction(struct fusion *f, value v, value *stored_by, bool *t
     stored_by[end] = v;
 }
 
-static phasor_status store_kept(struct fusion *f, value v, const value *stored_by)
+static phasor_status store_kept(struct fusion *f, value v, const value *stored_by, const value *row_of)
 {
     if (f->plan->buffer_of[v] < 0)
         TRY(place_inner(f, v));
     const int buffer = f->plan->buffer_of[v];
-    if (!stored_by[v])
+    const enum kernel_kind kind = row_of[v] ? KERNEL_ROW : KERNEL_REDUCE;
+    if (!stored_by[v] && !row_of[v])
         return store(f, v, buffer);
     if (fusion_count(f, v) == 0)
         return PHASOR_OK;
-    return kernel_add(f, KERNEL_REDUCE, stored_by[v], v, buffer, f->plan->buffers.at[buffer].kind == BUFFER_TABLE, false);
+    return kernel_add(f, kind, row_of[v] ? row_of[v] : stored_by[v], v, buffer,
+                      f->plan->buffers.at[buffer].kind == BUFFER_TABLE, false);
 }
 
 static phasor_status store_copies(struct fusion *f, const struct targets *copies)
@@ -179,14 +181,16 @@ static phasor_status make_kernels(struct fusion *f, const struct targets *copies
 {
     value *stored_by = NEW(&f->plan->arena, value, f->graph->nodes.count);
     bool *taken = NEW(&f->plan->arena, bool, f->graph->nodes.count);
-    if (!stored_by || !taken)
+    value *row_of = NEW(&f->plan->arena, value, f->graph->nodes.count);
+    if (!stored_by || !taken || !row_of)
         return fail_memory();
+    TRY(row_choose(f, row_of));
     for (value v = 1; v < f->graph->nodes.count; v++)
-        if (f->live[v] && op_info[fusion_node(f, v)->op].kind == KIND_REDUCE)
+        if (f->live[v] && f->kept[v] && op_info[fusion_node(f, v)->op].kind == KIND_REDUCE)
             store_reduction(f, v, stored_by, taken);
     for (value v = 1; v < f->graph->nodes.count; v++)
         if (f->live[v] && f->kept[v])
-            TRY(store_kept(f, v, stored_by));
+            TRY(store_kept(f, v, stored_by, row_of));
     return store_copies(f, copies);
 }
 

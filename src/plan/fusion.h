@@ -1,7 +1,8 @@
-/* fusion.h - the work of plan_fuse, shared by its three files.
+/* fusion.h - the work of plan_fuse, shared by its files.
  *
  *     place.c   buffers of leaves, of outputs, of what the call changes
  *     keep.c    which other values are kept in memory
+ *     row.c     reductions that their reader computes
  *     fuse.c    the kernels that compute them
  */
 #pragma once
@@ -54,3 +55,6 @@ phasor_status place_inner(struct fusion *f, value v);
 /* keep.c: f->setup, f->users before placing; f->kept and f->cost after it. */
 void keep_prepare(struct fusion *f);
 phasor_status keep_choose(struct fusion *f);
+
+/* row.c: reductions that the kernel of their reader computes: row_of[reader] is the reduction, which is no longer kept. */
+phasor_status row_choose(struct fusion *f, value *row_of);

@@ -68,6 +68,7 @@ struct buffer {
 
 enum kernel_kind {
     KERNEL_MAP,     /* stores[]: each element by one expression; all stores have one shape */
+    KERNEL_ROW,     /* a map whose threads share rows: the reduction `special` of a row is computed among them */
     KERNEL_REDUCE,  /* stores[0]: an expression of the reduction `reduce` */
     KERNEL_SCATTER, /* writes the values of `scatter` (index_put, scatter) into a buffer that has the base already */
     KERNEL_COLLECT, /* the same where values combine: adds what is sent to each element */
@@ -164,6 +165,10 @@ phasor_status plan_memory(struct plan *plan);
 phasor_status plan_make(const struct graph *logical, const struct graph *real, const struct call_shape *call,
                         const struct plan_options *options, struct plan *plan);
 void plan_free(struct plan *plan);
+
+/* How a row of `length` elements is shared (row.c): lanes of up to 16 bytes, a power of two of threads, runs of a thread.
+ * false: it does not divide so. */
+bool row_shape(int64_t length, int nbytes, int *lanes, int *threads, int *runs);
 
 /* -- the plan's parts, for codegen ------------------------------------------------------------------------------ */
 

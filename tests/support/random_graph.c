@@ -324,8 +324,7 @@ static value grow_map(struct random_graph *random, enum op op, value x)
 bool random_graph_has(enum op op, bool complex)
 {
     const struct op_info *info = &op_info[op];
-    const bool lowered = op == OP_argmax || op == OP_argmin || op == OP_sort_index || op == OP_unknown;
-    if (info->kind == KIND_NONE || lowered)
+    if (info->kind == KIND_NONE || op == OP_unknown)
         return false;
     if (complex) /* pair and fma are what the rewrite makes */
         return info->kind == KIND_LEAF || (info->complex != COMPLEX_NEVER && op != OP_scalar);

@@ -440,15 +440,21 @@ static value grow_dot(struct random_graph *random, enum op op, value x)
     return random_loosen(random, random_add(random, op, operands, 2, (struct attributes){0}), 5e-5);
 }
 
+/* A position along an axis of at least one element. */
+static value grow_argmax(struct random_graph *random, enum op op, value x)
+{
+    const int axis = pick_axis(random, x, 1);
+    return axis < 0 ? 0 : add1(random, op, x, (struct attributes){.axis = axis, .flag = op == OP_sort_index && random_pick(random, 2)});
+}
+#define grow_argmin grow_argmax
+#define grow_sort_index grow_argmax
+
 /* Not drawn: no kernel. */
 static value grow_nothing(struct random_graph *random, enum op op, value x)
 {
     (void)random, (void)op, (void)x;
     return 0;
 }
-#define grow_argmax grow_nothing
-#define grow_argmin grow_nothing
-#define grow_sort_index grow_nothing
 #define grow_unknown grow_nothing
 
 grow_function *const random_rows[OP_COUNT] = {

@@ -1,0 +1,160 @@
+/* row.c - reductions that need no kernel of their own: what reads the result has the row in registers anyway.
+ *
+ *     %m = sum(mul(%x, %x)) over the last dim of [8, 32, 128]
+ *     %y = mul(%x, rsqrt(%m))                                    one kernel: 16 threads a row, each reads its elements once
+ *
+ * It is so when one kept value reads the reduction, has as many elements as what is reduced, in the same rows, and nothing
+ * on the way moves elements from row to row; and when a row fits a power-of-two share of a warp. */
+#include "plan/fusion.h"
+
+#include <string.h>
+
+enum { WARP = 32, RUNS_MAX = 4 };
+
+/* The number of leading dims that make up `rows`; -1 when no prefix does. */
+static int row_prefix(const struct fusion *f, const struct node *n, int64_t rows)
+{
+    int64_t product = 1;
+    for (int k = 0;; k++) {
+        if (product == rows && (k == n->rank || size_value(f->graph->sizes, n->shape[k]) != 1 || rows == 1))
+            return k;
+        if (product == rows && k < n->rank) {
+            bool rest = true; /* sizes of 1 may belong to either side: take the earlier boundary if all that follows is 1 */
+            for (int d = k; d < n->rank; d++)
+                rest &= size_value(f->graph->sizes, n->shape[d]) == 1;
+            if (rest)
+                return k;
+        }
+        if (k == n->rank || product > rows)
+            return -1;
+        product *= size_value(f->graph->sizes, n->shape[k]);
+    }
+}
+
+/* What an operator does to rows: LEAVES moves elements out of them; INSIDE keeps them if its axis lies inside a row. */
+static const enum { LEAVES, KEEPS, KEEPS_ELEMENTWISE, INSIDE, RESHAPES } effects[OP_COUNT] = {
+#define MAP(name, ...) [OP_##name] = KEEPS_ELEMENTWISE,
+#include "graph/ops.def"
+    [OP_reshape] = RESHAPES, [OP_clone] = KEEPS,   [OP_contiguous] = KEEPS, [OP_pair] = KEEPS,
+    [OP_select] = INSIDE,    [OP_slice] = INSIDE,  [OP_concat] = INSIDE,
+};
+
+/* Operands of an elementwise operator must lie in the rows as the result does. */
+static bool operands_align(const struct fusion *f, const struct node *n, int64_t rows)
+{
+    for (int i = 0; i < n->argument_count; i++) {
+        const struct node *a = fusion_node(f, n->arguments[i]);
+        if (a->rank && row_prefix(f, a, rows) >= 0 && a->rank != n->rank)
+            return false;
+    }
+    return true;
+}
+
+/* Whether the operator leaves every element in its row. */
+static bool stays_in_rows(const struct fusion *f, const struct node *n, int64_t rows)
+{
+    const int prefix = row_prefix(f, n, rows);
+    if (prefix < 0)
+        return false;
+    switch (effects[n->op]) {
+    case KEEPS: return true;
+    case KEEPS_ELEMENTWISE: return operands_align(f, n, rows);
+    case RESHAPES: return row_prefix(f, fusion_node(f, n->arguments[0]), rows) >= 0;
+    case INSIDE: return n->attributes.axis >= prefix;
+    default: return false;
+    }
+}
+
+/* A value of one element a row, kept only because it is dear and broadcast: in a row kernel each thread computes it. */
+static bool is_row_value(const struct fusion *f, value v, int64_t rows)
+{
+    return !f->target[v] && fusion_kind(fusion_node(f, v)) == KERNEL_MAP && fusion_count(f, v) == rows;
+}
+
+/* The only kept value that reads v, with nothing on the way that leaves the rows; 0: none. */
+static value row_reader(const struct fusion *f, value v, int64_t rows, bool *reached)
+{
+    value reader = 0;
+    memset(reached, 0, f->graph->nodes.count * sizeof *reached);
+    reached[v] = true;
+    for (value u = v + 1; u < f->graph->nodes.count; u++) {
+        const struct node *n = fusion_node(f, u);
+        for (int i = 0; f->live[u] && i < n->argument_count; i++)
+            reached[u] |= reached[n->arguments[i]] && n->arguments[i] != reader;
+        if (!reached[u])
+            continue;
+        const bool reads = f->kept[u] && !is_row_value(f, u, rows);
+        if (!stays_in_rows(f, n, rows) || (reads && reader))
+            return 0;
+        if (reads)
+            reader = u;
+    }
+    return reader;
+}
+
+/* Rows of the store are runs of its memory. */
+static bool is_row_major(const struct fusion *f, int buffer)
+{
+    const struct buffer *b = &f->plan->buffers.at[buffer];
+    int64_t expected = 1;
+    for (int d = b->rank - 1; d >= 0; d--) {
+        const int64_t size = size_value(f->graph->sizes, b->sizes[d]);
+        if (size != 1 && size_value(f->graph->sizes, b->strides[d]) != expected)
+            return false;
+        expected *= size;
+    }
+    return true;
+}
+
+/* Lanes of 16 bytes, threads of a row and runs of a thread; false where a row does not divide so. */
+bool row_shape(int64_t length, int nbytes, int *lanes, int *threads, int *runs)
+{
+    for (*lanes = 16 / nbytes < 8 ? 16 / nbytes : 8; *lanes > 1; *lanes /= 2) {
+        const int64_t pieces = length % *lanes == 0 ? length / *lanes : 0;
+        for (*runs = 1; *runs <= RUNS_MAX; *runs *= 2) {
+            const int64_t share = pieces % *runs == 0 ? pieces / *runs : 0;
+            if (share >= 2 && share <= WARP && (share & (share - 1)) == 0) {
+                *threads = (int)share;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool row_fuses(struct fusion *f, value v, bool *reached, value *reader)
+{
+    const struct node *n = fusion_node(f, v), *a = fusion_node(f, n->arguments[0]);
+    const int64_t rows = fusion_count(f, v);
+    int lanes, threads, runs;
+    if (f->target[v] || n->attributes.axis_count != 1 || n->attributes.axes[0] != a->rank - 1 || rows == 0)
+        return false;
+    *reader = row_reader(f, v, rows, reached);
+    if (*reader == 0 || fusion_kind(fusion_node(f, *reader)) != KERNEL_MAP ||
+        fusion_count(f, *reader) != fusion_count(f, n->arguments[0]) || f->setup[v] != f->setup[*reader])
+        return false;
+    const int buffer = f->plan->buffer_of[*reader];
+    if (buffer >= 0 && (!is_row_major(f, buffer) || f->plan->buffers.at[buffer].kind == BUFFER_INPUT ||
+                        f->plan->buffers.at[buffer].kind == BUFFER_STATE))
+        return false;
+    return row_shape(size_value(f->graph->sizes, a->shape[a->rank - 1]), dtype_size(fusion_node(f, *reader)->dtype), &lanes,
+                     &threads, &runs);
+}
+
+phasor_status row_choose(struct fusion *f, value *row_of)
+{
+    bool *reached = memory_new(f->graph->nodes.count * sizeof *reached);
+    if (!reached)
+        return fail_memory();
+    for (value v = 1; v < f->graph->nodes.count; v++) {
+        value reader;
+        if (f->live[v] && f->kept[v] && op_info[fusion_node(f, v)->op].kind == KIND_REDUCE &&
+            row_fuses(f, v, reached, &reader) && !row_of[reader]) {
+            for (value u = v; u < reader; u++)
+                f->kept[u] &= !reached[u];
+            row_of[reader] = v;
+        }
+    }
+    memory_free(reached);
+    return PHASOR_OK;
+}
