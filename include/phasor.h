@@ -299,6 +299,68 @@ typedef struct phasor_run_info {
 } phasor_run_info;
 PHASOR_API phasor_status phasor_program_info(const phasor_program *program, phasor_run_info *out);
 
+/* -- measuring ------------------------------------------------------------------------------------------------- */
+
+/* Microseconds: the middle, and what 90 and 99 of 100 stay below. count: how many were timed; 0: not measured, and the rest
+ * is 0 then. */
+typedef struct phasor_times {
+    int64_t count;
+    double p50, p90, p99, max;
+} phasor_times;
+
+/* All zero means defaults. */
+typedef struct phasor_bench_options {
+    size_t size;        /* sizeof(phasor_bench_options) */
+    uint64_t seed;      /* of the random inputs: normal floats, integers 0 or 1 */
+    double seconds;     /* spent on each figure, default 0.3 */
+    bool first_only;    /* only what the first call costs */
+    bool open_compiler; /* NVRTC is opened and has compiled something before the first call */
+} phasor_bench_options;
+
+/* What calls of phasor_run_into with the caller's device memory cost, all measured in one run. */
+typedef struct phasor_bench_result {
+    size_t size; /* sizeof(phasor_bench_result) */
+
+    double first;        /* microseconds of host time of the first call with these sizes: from call to return */
+    uint64_t compiled;   /* kernels that it compiled */
+    uint64_t cache_hits; /* kernels that it found in the cache */
+    double compiler;     /* microseconds of NVRTC alone on the same sources, one after the other; 0: nothing was compiled */
+
+    int kernels, setup_kernels; /* launches of a warm call; launches once for these sizes */
+    const char *mode;           /* "exact", "generic"; "cpu" on the CPU device */
+    int64_t bytes;        /* that a call must move: what it reads once, what it writes once */
+    int64_t kernel_bytes; /* that its kernels move: with what one writes and another reads */
+    int64_t set_bytes;    /* of one set of inputs and outputs */
+    int sets;             /* that are taken in turn: several times the GPU's L2 cache, where a set has 2 MiB or more */
+
+    phasor_times host;        /* a warm call, from call to return; the launch queue is never full */
+    phasor_times launch;      /* its kernels launched one after the other with arguments that are ready: the host's floor */
+    phasor_times device;      /* by events: calls without a gap, the mean of a batch counts as one */
+    phasor_times copy;        /* `bytes` copied in the same way, half read and half written: the faster of the next two */
+    phasor_times copy_driver; /* cuMemcpyAsync from device to device */
+    phasor_times copy_kernel; /* 16 bytes a thread; not measured where there is no NVRTC */
+} phasor_bench_result;
+
+/* Measures the program for inputs of these shapes. Memory and values of tensors are made here, row-major; what the given
+ * tensors point to is not looked at. Values that are no tensors are used as they are. Outputs get eager's order of dims
+ * without gaps. On the CPU device there is host time alone. options may be NULL. PHASOR_ERROR_USAGE: the runtime runs
+ * nothing. */
+PHASOR_API phasor_status phasor_program_bench(phasor_program *program, const phasor_value *inputs, int count,
+                                              const phasor_bench_options *options, phasor_bench_result *out);
+
+/* One call of a series. */
+typedef struct phasor_bench_call {
+    const phasor_value *inputs; /* shapes, as above */
+    double host;                /* out: microseconds from call to return */
+    bool first;                 /* out: no earlier call of the series had these sizes */
+    uint64_t compiled;          /* out: kernels compiled meanwhile */
+} phasor_bench_call;
+
+/* Calls with one set of shapes after the other, each timed: what a server of varying lengths sees. input_count: of each call.
+ * options->seed is used. */
+PHASOR_API phasor_status phasor_program_bench_calls(phasor_program *program, phasor_bench_call *calls, int count,
+                                                    int input_count, const phasor_bench_options *options);
+
 /* -- the cache ------------------------------------------------------------------------------------------------- */
 
 /* Where the runtime's cache is; ":memory:" when nothing is kept. */

@@ -6,12 +6,19 @@
 #define SIDE 1
 #define COUNT a.n
 #define LENGTH a.length
+#define PARTS 2
+#define BLOCKS0 4
+#define COUNT0 512
+#define BLOCKS1 4
+#define COUNT1 512
 typedef u32 index_t;
 typedef float acc_t;
 typedef float item_t;
 struct args { const void *p0; void *p1; index_t n, length; };
 
 DEVICE void body(const args &a, index_t i) { store16(a.p1, i, load16(a.p0, i)); }
+#define body0 body
+#define body1 body
 DEVICE acc_t identity() { return 0; }
 DEVICE acc_t combine(acc_t x, acc_t y) { return x + y; }
 DEVICE acc_t accumulate(const args &a, index_t i, index_t r, acc_t acc)

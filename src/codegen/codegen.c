@@ -40,7 +40,8 @@ phasor_status kernel_emitter(struct kernel_builder *builder, struct emitter *emi
     TRY(emitter_init(emitter, &builder->trace, &builder->functions));
     emitter->pointers = builder->pointers;
     emitter->written = builder->written;
-    emitter->wide = builder->wide = kernel_is_wide(builder);
+    emitter->wide = kernel_is_wide(builder);
+    builder->wide |= emitter->wide;
     return PHASOR_OK;
 }
 
@@ -85,7 +86,7 @@ int kernel_lanes(const struct kernel_builder *builder, const dim *sizes, int ran
 
 phasor_status kernel_pointer(struct kernel_builder *builder, int buffer, bool written)
 {
-    struct kernel *kernel = builder->kernel;
+    struct kernel *kernel = builder->launch;
     builder->written[buffer] |= written;
     if (builder->pointers[buffer] >= 0)
         return PHASOR_OK;
@@ -129,16 +130,16 @@ static phasor_status kernel_name(struct kernel_builder *builder)
     for (value v = 1; v < plan->graph.nodes.count; v++) {
         const struct node *n = graph_node(&plan->graph, v);
         const enum op_kind kind = op_info[n->op].kind;
-        if (!builder->trace.visited[v] || used[n->op] || kind == KIND_LEAF)
+        if (!builder->visited[v] || used[n->op] || kind == KIND_LEAF)
             continue;
         used[n->op] = true;
         text_format(&operators, "%s%s", operators.length ? ", " : "", op_info[n->op].name);
         if (kind != KIND_VIEW && name.length + strlen(op_info[n->op].name) < NAME_LENGTH_MAX)
             text_format(&name, "%s%s", name.length ? "_" : "", op_info[n->op].name);
     }
-    builder->kernel->name = arena_format(&plan->arena, "phasor_%s", name.length ? text_get(&name) : "copy");
-    builder->kernel->operators = arena_string(&plan->arena, text_get(&operators));
-    const bool failed = name.failed || operators.failed || !builder->kernel->name || !builder->kernel->operators;
+    builder->launch->name = arena_format(&plan->arena, "phasor_%s", name.length ? text_get(&name) : "copy");
+    builder->launch->operators = arena_string(&plan->arena, text_get(&operators));
+    const bool failed = name.failed || operators.failed || !builder->launch->name || !builder->launch->operators;
     text_free(&name);
     text_free(&operators);
     return failed ? fail_memory() : PHASOR_OK;
@@ -146,7 +147,7 @@ static phasor_status kernel_name(struct kernel_builder *builder)
 
 static void emit_arguments(struct kernel_builder *builder, struct text *out)
 {
-    struct kernel *kernel = builder->kernel;
+    struct kernel *kernel = builder->launch;
     text_add(out, "struct args {\n");
     for (int i = 0; i < kernel->argument_count; i++) {
         const int buffer = kernel->arguments[i].buffer;
@@ -185,15 +186,19 @@ static const char *template_text(const struct templates *templates, enum kernel_
 
 static phasor_status kernel_source(struct kernel_builder *builder)
 {
-    struct kernel *kernel = builder->kernel;
+    struct kernel *kernel = builder->launch;
+    const bool parts = builder->part >= 0;
     struct text out = {0};
     text_format(&out, "#line 1 \"device.cuh\"\n%s\n#line 1 \"prologue\"\n", builder->templates->device);
-    text_format(&out, "#define KERNEL %s\n#define BLOCK %u\n#define COUNT %llu%s\n%s", kernel->name, builder->block,
-                (unsigned long long)builder->runs, builder->wide ? "ull" : "u", text_get(&builder->defines));
+    text_format(&out, "#define KERNEL %s\n#define BLOCK %u\n", kernel->name, builder->block);
+    if (parts)
+        text_format(&out, "#define PARTS %d\n", builder->part + 1);
+    text_add(&out, text_get(&builder->defines));
     text_format(&out, "typedef %s index_t;\n", builder->wide ? "u64" : "u32");
     emit_arguments(builder, &out);
     text_add(&out, text_get(&builder->functions));
-    text_format(&out, "\n#line 1 \"%s\"\n%s", kinds[kernel->kind].file, template_text(builder->templates, kernel->kind));
+    text_format(&out, "\n#line 1 \"%s\"\n%s", parts ? "maps.cu" : kinds[kernel->kind].file,
+                parts ? builder->templates->maps : template_text(builder->templates, kernel->kind));
     kernel->source = out.failed || builder->functions.failed || builder->defines.failed
                          ? NULL : arena_string(&builder->plan->arena, text_get(&out));
     if (kernel->source)
@@ -202,15 +207,21 @@ static phasor_status kernel_source(struct kernel_builder *builder)
     return kernel->source ? PHASOR_OK : fail_memory();
 }
 
-static phasor_status kernel_geometry(struct kernel_builder *builder)
+/* The part's blocks and runs, as the template wants them. */
+static phasor_status part_geometry(struct kernel_builder *builder)
 {
-    struct kernel *kernel = builder->kernel;
-    const int64_t per_block = kernel->kind == KERNEL_REDUCE ? builder->side : builder->block;
+    const int64_t per_block = builder->kernel->kind == KERNEL_REDUCE ? builder->side : builder->block;
     const int64_t blocks = builder->runs / per_block + (builder->runs % per_block != 0);
-    if (blocks > INT32_MAX)
-        return fail(PHASOR_ERROR_INPUT, "%s: %lld blocks; a launch has at most %d", kernel->name, (long long)blocks, INT32_MAX);
-    kernel->grid = (uint32_t)blocks;
-    kernel->block = builder->block;
+    if (blocks > INT32_MAX - (int64_t)builder->blocks)
+        return fail(PHASOR_ERROR_INPUT, "%lld blocks; a launch has at most %d", (long long)blocks, INT32_MAX);
+    char number[16] = "";
+    if (builder->part >= 0) {
+        snprintf(number, sizeof number, "%d", builder->part);
+        text_format(&builder->defines, "#define BLOCKS%s %lldu\n", number, (long long)blocks);
+    }
+    text_format(&builder->defines, "#define COUNT%s %llu%s\n", number, (unsigned long long)builder->runs,
+                kernel_is_wide(builder) ? "ull" : "u");
+    builder->blocks += (uint32_t)blocks;
     return PHASOR_OK;
 }
 
@@ -235,33 +246,71 @@ static int64_t kernel_bytes(const struct kernel_builder *builder)
     return bytes;
 }
 
-static phasor_status kernel_build(struct kernel_builder *builder)
+static phasor_status part_build(struct kernel_builder *builder)
 {
-    struct plan *plan = builder->plan;
-    TRY(trace_init(&builder->trace, plan, builder->kernel, &plan->sizes, &builder->scratch));
+    const struct plan *plan = builder->plan;
+    TRY(trace_init(&builder->trace, plan, builder->kernel, &builder->plan->sizes, &builder->scratch));
+    TRY(kinds[builder->kernel->kind].build(builder));
+    TRY(part_geometry(builder));
+    builder->bytes += kernel_bytes(builder);
+    for (size_t v = 0; v < plan->graph.nodes.count; v++)
+        builder->visited[v] |= builder->trace.visited[v];
+    return PHASOR_OK;
+}
+
+static phasor_status launch_begin(struct kernel_builder *builder)
+{
+    const struct plan *plan = builder->plan;
     builder->pointers = NEW(&builder->scratch, int, plan->buffers.count);
     builder->written = NEW(&builder->scratch, bool, plan->buffers.count);
-    if (!builder->pointers || !builder->written)
+    builder->visited = NEW(&builder->scratch, bool, plan->graph.nodes.count);
+    if (!builder->pointers || !builder->written || !builder->visited)
         return fail_memory();
     memset(builder->pointers, -1, plan->buffers.count * sizeof *builder->pointers);
-    TRY(kinds[builder->kernel->kind].build(builder));
+    return PHASOR_OK;
+}
+
+static phasor_status launch_end(struct kernel_builder *builder)
+{
     TRY(kernel_name(builder));
     TRY(kernel_source(builder));
-    builder->kernel->bytes = kernel_bytes(builder);
-    return kernel_geometry(builder);
+    builder->launch->bytes = builder->bytes;
+    builder->launch->grid = builder->blocks;
+    builder->launch->block = builder->block;
+    return PHASOR_OK;
+}
+
+/* Kernels first..first + count of the plan become the one at first. */
+static phasor_status launch_build(struct plan *plan, size_t first, size_t count, const struct templates *templates)
+{
+    struct kernel_builder builder = {.plan = plan, .launch = &plan->kernels.at[first], .templates = templates, .part = -1};
+    phasor_status status = launch_begin(&builder);
+    for (size_t k = 0; k < count && status == PHASOR_OK; k++) {
+        builder.kernel = &plan->kernels.at[first + k];
+        builder.part = count > 1 ? (int)k : -1;
+        builder.lanes = 1;
+        status = part_build(&builder);
+        trace_free(&builder.trace);
+    }
+    if (status == PHASOR_OK)
+        status = launch_end(&builder);
+    if (status != PHASOR_OK)
+        status = fail_in(status, "%s", graph_node(&plan->graph, builder.launch->stores[0].node)->name);
+    text_free(&builder.functions);
+    text_free(&builder.defines);
+    arena_free(&builder.scratch);
+    return status;
 }
 
 phasor_status codegen_plan(struct plan *plan, const struct templates *templates)
 {
-    for (size_t k = 0; k < plan->kernels.count; k++) {
-        struct kernel_builder builder = {.plan = plan, .kernel = &plan->kernels.at[k], .templates = templates, .lanes = 1};
-        const phasor_status status = kernel_build(&builder);
-        trace_free(&builder.trace);
-        text_free(&builder.functions);
-        text_free(&builder.defines);
-        arena_free(&builder.scratch);
-        if (status != PHASOR_OK)
-            return fail_in(status, "%s", graph_node(&plan->graph, builder.kernel->stores[0].node)->name);
+    size_t launches = 0;
+    for (size_t k = 0, end; k < plan->kernels.count; k = end) {
+        for (end = k + 1; end < plan->kernels.count && plan->kernels.at[end].launch == plan->kernels.at[k].launch; end++)
+            continue;
+        TRY(launch_build(plan, k, end - k, templates));
+        plan->kernels.at[launches++] = plan->kernels.at[k];
     }
+    plan->kernels.count = launches;
     return PHASOR_OK;
 }

@@ -7,7 +7,9 @@ enum { LANES_MAX = 32 };
 
 struct kernel_builder {
     struct plan *plan;
-    struct kernel *kernel;
+    struct kernel *launch; /* gets name, source, arguments, geometry */
+    struct kernel *kernel; /* the part in work: the launch itself where it is alone */
+    int part;              /* its number; -1: alone */
     const struct templates *templates;
     struct arena scratch; /* of this kernel */
     struct trace trace;
@@ -19,7 +21,9 @@ struct kernel_builder {
     int lanes;
     int64_t runs; /* COUNT */
     uint32_t block, side;
-    int64_t loaded_elements;
+    bool *visited; /* nodes that any part computes */
+    uint32_t blocks;
+    int64_t bytes;
 };
 
 /* One for each kind; they fill functions, defines, runs and geometry. */

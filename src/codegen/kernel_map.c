@@ -77,7 +77,10 @@ static phasor_status emit_body(struct map *map)
         roots[count++] = map->reduced[l];
     TRY(kernel_pointers(builder));
     TRY(kernel_emitter(builder, &emitter));
-    text_add(&builder->functions, "DEVICE void body(const args &a, index_t i)\n{\n");
+    if (builder->part < 0)
+        text_add(&builder->functions, "DEVICE void body(const args &a, index_t i)\n{\n");
+    else
+        text_format(&builder->functions, "DEVICE void body%d(const args &a, index_t i)\n{\n", builder->part);
     emit_loads(&emitter, roots, count);
     if (map->reduction)
         emit_row(map, &emitter);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Changes when the generator writes other code for the same plan. */
-static const char generator_version[] = "phasor generator 1";
+static const char generator_version[] = "phasor generator 2";
 
 extern const struct embedded_file embedded_templates[];
 
@@ -57,8 +57,10 @@ static phasor_status template_get(struct templates *templates, const char *direc
 static phasor_status templates_hash(struct templates *templates)
 {
     struct text all = {0};
-    text_format(&all, "%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s", generator_version, templates->device, templates->map,
-                templates->reduce, templates->scan, templates->collect, templates->sort, templates->search);
+    const char *const parts[] = {generator_version,  templates->device,  templates->map,  templates->maps,  templates->reduce,
+                                 templates->scan, templates->collect, templates->sort, templates->search};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        text_format(&all, "%zu:%s", strlen(parts[i]), parts[i]);
     const phasor_status status = text_status(&all);
     templates->hash = hash_bytes(text_get(&all), all.length);
     text_free(&all);
@@ -72,6 +74,7 @@ phasor_status templates_load(struct templates *templates, const char *directory)
         directory = NULL;
     TRY(template_get(templates, directory, "device.cuh", &templates->device));
     TRY(template_get(templates, directory, "map.cu", &templates->map));
+    TRY(template_get(templates, directory, "maps.cu", &templates->maps));
     TRY(template_get(templates, directory, "reduce.cu", &templates->reduce));
     TRY(template_get(templates, directory, "scan.cu", &templates->scan));
     TRY(template_get(templates, directory, "collect.cu", &templates->collect));

@@ -31,8 +31,8 @@ static value reduction_end(const struct fusion *f, value v, bool *taken)
 
 /* -- kernels --------------------------------------------------------------------------------------------------- */
 
-/* The latest kernel that v needs; -1: none. Stops at what is kept. */
-static int needed_kernel(const struct fusion *f, value v, bool *seen)
+/* Stops at what another kernel stores; what kernel `own` stores too is computed again, with all that it needs. */
+static int needed_kernel(const struct fusion *f, value v, int own, bool *seen)
 {
     int latest = -1;
     const struct node *n = fusion_node(f, v);
@@ -41,18 +41,19 @@ static int needed_kernel(const struct fusion *f, value v, bool *seen)
         if (seen[a])
             continue;
         seen[a] = true;
-        const int kernel = f->kernel_of[a] >= 0 ? f->kernel_of[a] : needed_kernel(f, a, seen);
+        const bool stored = f->kernel_of[a] >= 0 && f->kernel_of[a] != own;
+        const int kernel = stored ? f->kernel_of[a] : needed_kernel(f, a, own, seen);
         latest = kernel > latest ? kernel : latest;
     }
     return latest;
 }
 
-static phasor_status latest_needed(const struct fusion *f, value v, int *latest)
+phasor_status fusion_latest_needed(const struct fusion *f, value v, int own, int *latest)
 {
     bool *seen = memory_new(f->graph->nodes.count * sizeof *seen);
     if (!seen)
         return fail_memory();
-    *latest = needed_kernel(f, v, seen);
+    *latest = needed_kernel(f, v, own, seen);
     memory_free(seen);
     return PHASOR_OK;
 }
@@ -105,7 +106,7 @@ static phasor_status kernel_add(struct fusion *f, enum kernel_kind kind, value s
 static phasor_status map_store(struct fusion *f, value v, int buffer, bool setup)
 {
     int latest = -1;
-    TRY(latest_needed(f, v, &latest));
+    TRY(fusion_latest_needed(f, v, -1, &latest));
     const int join = kernel_to_join(f, v, buffer, setup, latest);
     if (join < 0)
         return kernel_add(f, KERNEL_MAP, 0, v, buffer, setup, false);
@@ -199,7 +200,8 @@ static phasor_status fuse_all(struct fusion *f, struct targets *targets, struct 
     keep_prepare(f);
     TRY(place_all(f, targets, copies));
     TRY(keep_choose(f));
-    return make_kernels(f, copies);
+    TRY(make_kernels(f, copies));
+    return launch_assign(f);
 }
 
 phasor_status plan_fuse(struct plan *plan, const struct call_shape *call, const struct layout *layouts,

@@ -4,6 +4,7 @@
  *     keep.c    which other values are kept in memory
  *     row.c     reductions that their reader computes
  *     fuse.c    the kernels that compute them
+ *     launch.c  which kernels go out together
  */
 #pragma once
 #include "plan/plan.h"
@@ -58,3 +59,8 @@ phasor_status keep_choose(struct fusion *f);
 
 /* row.c: reductions that the kernel of their reader computes: row_of[reader] is the reduction, which is no longer kept. */
 phasor_status row_choose(struct fusion *f, value *row_of);
+
+/* fuse.c: the latest kernel before `own` that v needs; -1: none. */
+phasor_status fusion_latest_needed(const struct fusion *f, value v, int own, int *latest);
+/* launch.c: kernel->launch, once all kernels are there. */
+phasor_status launch_assign(struct fusion *f);

@@ -1,6 +1,6 @@
 /* memory.c - where values that nobody outside sees are kept: the workspace of a call, the tables of a specialisation.
  *
- *     work buffers  a [kernels 0..2, 4096 bytes]  b [1..3, 1024]  c [3..4, 4096]     a and c share bytes 0..4095
+ *     work buffers  a [launches 0..2, 4096 bytes]  b [1..3, 1024]  c [3..4, 4096]     a and c share bytes 0..4095
  *
  * First fit by size: the largest first, each at the lowest offset that no buffer alive at the same time occupies. */
 #include "plan/plan.h"
@@ -14,15 +14,15 @@ static int64_t round_up(int64_t n)
     return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* A buffer is alive from the kernel that stores it to the last one that may read what is stored there. */
-static void extend_life(struct plan *plan, int buffer, int kernel)
+/* A buffer is alive from the launch that stores it to the last one that may read what is stored there. */
+static void extend_life(struct plan *plan, int buffer, int launch)
 {
     struct buffer *b = &plan->buffers.at[buffer];
-    b->first = b->first < 0 || kernel < b->first ? kernel : b->first;
-    b->last = kernel > b->last ? kernel : b->last;
+    b->first = b->first < 0 || launch < b->first ? launch : b->first;
+    b->last = launch > b->last ? launch : b->last;
 }
 
-static void mark_reads(struct plan *plan, value v, int kernel, bool *seen)
+static void mark_reads(struct plan *plan, value v, int launch, bool *seen)
 {
     const struct node *n = graph_node(&plan->graph, v);
     for (int i = 0; i < n->argument_count; i++) {
@@ -31,9 +31,9 @@ static void mark_reads(struct plan *plan, value v, int kernel, bool *seen)
             continue;
         seen[a] = true;
         if (plan->buffer_of[a] >= 0)
-            extend_life(plan, plan->buffer_of[a], kernel);
+            extend_life(plan, plan->buffer_of[a], launch);
         /* A value stored by the same kernel is recomputed: what it reads is read here too. */
-        mark_reads(plan, a, kernel, seen);
+        mark_reads(plan, a, launch, seen);
     }
 }
 
@@ -45,11 +45,11 @@ static phasor_status find_lives(struct plan *plan)
         if (!seen)
             return fail_memory();
         for (int s = 0; s < kernel->store_count; s++) {
-            extend_life(plan, kernel->stores[s].buffer, (int)k);
+            extend_life(plan, kernel->stores[s].buffer, kernel->launch);
             if (kernel->stores[s].copy)
-                extend_life(plan, plan->buffer_of[kernel->stores[s].node], (int)k);
+                extend_life(plan, plan->buffer_of[kernel->stores[s].node], kernel->launch);
             else
-                mark_reads(plan, kernel->stores[s].node, (int)k, seen);
+                mark_reads(plan, kernel->stores[s].node, kernel->launch, seen);
         }
         memory_free(seen);
     }

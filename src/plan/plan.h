@@ -61,7 +61,7 @@ struct buffer {
     value node;    /* what it holds (its last value, where it is written in place) */
     int base;      /* DATA of one storage: the buffer whose pointer serves for it; itself otherwise */
     int64_t base_offset; /* elements from there */
-    int first, last; /* WORK: kernels between which it is alive */
+    int first, last; /* WORK: launches between which it is alive */
 };
 
 /* -- kernels --------------------------------------------------------------------------------------------------- */
@@ -95,6 +95,7 @@ enum { STORES_MAX = 8 };
 struct kernel {
     enum kernel_kind kind;
     bool setup; /* runs once for a specialisation */
+    int launch; /* kernels of one launch stand together; codegen makes one of them */
     int store_count;
     struct kernel_store stores[STORES_MAX];
     value special; /* the node that gives the kernel its kind; 0 for MAP */

@@ -249,9 +249,25 @@ void flight_release(struct flight_table *table, struct flight *entry)
         entry_free(table, gone);
 }
 
+static bool entry_is_listed(const struct flight_table *table, const struct flight *entry)
+{
+    for (const struct flight *at = *bucket_of(table, entry->hash); at; at = at->next)
+        if (at == entry)
+            return true;
+    return false;
+}
+
+/* The caller has a reference; another thread may have dropped the entry from the table meanwhile. */
 void flight_pin(struct flight_table *table, struct flight *entry)
 {
     pthread_mutex_lock(&table->lock);
+    if (!entry->pinned && !entry_is_listed(table, entry)) {
+        entry->next = *bucket_of(table, entry->hash);
+        *bucket_of(table, entry->hash) = entry;
+        entry->references++;
+        table->count++;
+        table->weight += entry->weight;
+    }
     entry->pinned = true;
     pthread_mutex_unlock(&table->lock);
 }

@@ -204,3 +204,19 @@ static inline phasor_status opened_run(struct opened *o)
 {
     return phasor_run(o->program, NULL, o->in, o->in_count, o->out, o->out_count, NULL);
 }
+
+static inline void folder_make(char folder[64])
+{
+    strcpy(folder, "/tmp/phasor-runtime-XXXXXX");
+    cr_assert(mkdtemp(folder));
+}
+
+static inline void folder_remove(const char *folder)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+static const enum where both[] = {ON_CPU, ON_CUDA};
+#define FOR_BOTH(w) for (int b_ = 0; b_ < 2; b_++) for (enum where w = both[b_], *once_ = &w; once_; once_ = NULL)

@@ -1,0 +1,193 @@
+/* test_runtime_cache.c - what is compiled, kept and found again; callbacks, failures of the device; on the stand-in
+ * driver. */
+#include "support/leak.h"
+#include "support/runtime_case.h"
+
+/* -- the cache and compiling ----------------------------------------------------------------------------------- */
+
+static phasor_counters stats_of(const struct opened *o)
+{
+    phasor_counters counters = {.size = sizeof counters};
+    ASSERT_OK(phasor_stats(o->runtime, &counters));
+    return counters;
+}
+
+Test(cache, a_second_process_compiles_nothing)
+{
+    char folder[64];
+    struct opened o;
+    phasor_options options = options_for(ON_CUDA);
+    folder_make(folder);
+    options.cache = folder;
+    opened_with(&o, &options, "qk_rope_f32", "plain");
+    ASSERT_OK(phasor_cache_require(o.runtime));
+    ASSERT_OK(opened_run(&o));
+    opened_delete(&o);
+    cr_assert_eq(stats_of(&o).compiled, 2);
+    opened_close(&o);
+
+    setenv("PHASOR_NVRTC", "/there/is/none.so", 1);
+    opened_with(&o, &options, "qk_rope_f32", "plain");
+    ASSERT_OK(opened_run(&o));
+    opened_expect(&o);
+    opened_delete(&o);
+    const phasor_counters counters = stats_of(&o);
+    cr_assert_eq(counters.compiled, 0);
+    cr_assert_eq(counters.cache_hits, 2);
+    cr_assert_eq(counters.foreign, 2);
+    cr_assert_eq(counters.launches, 2);
+    char *text;
+    ASSERT_OK(phasor_cache_show(o.runtime, "stats", true, &text));
+    cr_assert(strstr(text, "\"kernels\""), "%s", text);
+    phasor_free(text);
+    cr_assert(strstr(phasor_cache_path(o.runtime), folder));
+    ASSERT_OK(phasor_cache_clear(o.runtime));
+    opened_close(&o);
+
+    opened_with(&o, &options, "qk_rope_f32", "plain");
+    ASSERT_FAILS(opened_run(&o), PHASOR_ERROR_COMPILE, "/there/is/none.so");
+    opened_close(&o);
+    folder_remove(folder);
+    ASSERT_NO_LEAKS();
+}
+
+Test(cache, damaged_plans_are_made_anew)
+{
+    char folder[64], command[256];
+    struct opened o;
+    phasor_options options = options_for(ON_CUDA);
+    folder_make(folder);
+    options.cache = folder;
+    opened_with(&o, &options, "qk_rope_f32", "plain");
+    ASSERT_OK(opened_run(&o));
+    opened_delete(&o);
+    opened_close(&o);
+    options.no_fma = true; /* another key */
+    opened_with(&o, &options, "qk_rope_f32", "plain");
+    ASSERT_OK(opened_run(&o));
+    opened_expect(&o);
+    opened_delete(&o);
+    cr_assert_eq(stats_of(&o).compiled, 2);
+    opened_close(&o);
+    snprintf(command, sizeof command, "ls %s/phasor.db > /dev/null", folder);
+    cr_assert_eq(system(command), 0);
+    folder_remove(folder);
+    ASSERT_NO_LEAKS();
+}
+
+Test(cache, forbidden_to_compile)
+{
+    struct opened o;
+    phasor_options options = options_for(ON_CUDA);
+    options.no_compile = true;
+    opened_with(&o, &options, "twice", "plain");
+    ASSERT_FAILS(opened_run(&o), PHASOR_NOT_READY, "forbidden");
+    ASSERT_FAILS(phasor_program_prepare(o.program, o.in, o.in_count), PHASOR_NOT_READY, "forbidden");
+    opened_close(&o);
+    ASSERT_NO_LEAKS();
+}
+
+static bool interrupted(void *context)
+{
+    return *(bool *)context;
+}
+
+static void compiled(void *context, const char *kernels, const char *reason, double milliseconds)
+{
+    cr_assert(*kernels && *reason && milliseconds >= 0);
+    ++*(int *)context;
+}
+
+Test(cache, callbacks)
+{
+    struct opened o;
+    bool stop = true;
+    int count = 0;
+    phasor_options options = options_for(ON_CUDA);
+    options.interrupted = interrupted;
+    options.interrupted_context = &stop;
+    options.compiled = compiled;
+    options.compiled_context = &count;
+    opened_with(&o, &options, "qk_rope_f32", "plain");
+    ASSERT_FAILS(opened_run(&o), PHASOR_ERROR_INTERRUPTED, "interrupted");
+    stop = false;
+    ASSERT_OK(opened_run(&o));
+    opened_expect(&o);
+    opened_delete(&o);
+    cr_assert_eq(count, 2);
+    opened_close(&o);
+    ASSERT_NO_LEAKS();
+}
+
+/* Compiling for an arch without a device; what the runtime then has, it serves. */
+Test(cache, prewarmed_without_a_device)
+{
+    char folder[64];
+    struct opened o;
+    phasor_options options = options_for(ON_CUDA);
+    folder_make(folder);
+    options.cache = folder;
+    options.device = PHASOR_DEVICE_NONE;
+    options.arch = "sm_90";
+    opened_with(&o, &options, "qk_rope_f32", "plain");
+    ASSERT_OK(phasor_program_prepare(o.program, o.in, o.in_count));
+    cr_assert_eq(stats_of(&o).compiled, 2);
+    ASSERT_FAILS(opened_run(&o), PHASOR_ERROR_USAGE, "none");
+    opened_close(&o);
+    options = options_for(ON_CUDA);
+    options.cache = folder;
+    options.no_compile = true;
+    opened_with(&o, &options, "qk_rope_f32", "plain");
+    ASSERT_OK(opened_run(&o));
+    opened_expect(&o);
+    opened_delete(&o);
+    opened_close(&o);
+    folder_remove(folder);
+    ASSERT_NO_LEAKS();
+}
+
+Test(cache, few_specialisations_are_kept)
+{
+    struct opened o;
+    phasor_options options = options_for(ON_CUDA);
+    options.specialisations = 2;
+    opened_with(&o, &options, "int_input", "plain");
+    const int64_t starts[] = {1, 2, 3, 4, 1, 2, 3, 4};
+    for (int i = 0; i < 8; i++) {
+        o.in[1].integer = starts[i];
+        ASSERT_OK(opened_run(&o));
+        opened_delete(&o);
+    }
+    o.in[1].integer = 5;
+    ASSERT_OK(opened_run(&o));
+    opened_expect(&o);
+    opened_delete(&o);
+    cr_assert_eq(stats_of(&o).specialisations, 9);
+    opened_close(&o);
+    cr_assert_eq(stand_in_get("stand_in_modules"), 0);
+    ASSERT_NO_LEAKS();
+}
+
+/* -- failures -------------------------------------------------------------------------------------------------- */
+
+Test(failures, device_out_of_memory)
+{
+    struct opened o;
+    setenv("PHASOR_STAND_IN_MEMORY", "60000", 1);
+    opened_case(&o, ON_CUDA, "qk_rope_f32", "plain");
+    ASSERT_FAILS(opened_run(&o), PHASOR_ERROR_MEMORY, "out of memory");
+    opened_close(&o);
+    cr_assert_eq(stand_in_get("stand_in_allocations"), 0);
+    ASSERT_NO_LEAKS();
+}
+
+Test(failures, launch)
+{
+    struct opened o;
+    setenv("PHASOR_STAND_IN_FAIL", "cuLaunchKernel=719", 1);
+    opened_case(&o, ON_CUDA, "qk_rope_f32", "plain");
+    ASSERT_FAILS(opened_run(&o), PHASOR_ERROR_DEVICE, "launching");
+    opened_close(&o);
+    cr_assert_eq(stand_in_get("stand_in_allocations"), 0);
+    ASSERT_NO_LEAKS();
+}

@@ -1,0 +1,222 @@
+/* test_runtime_state.c - buffers that a program changes, and capture of streams, on the CPU device and the stand-in
+ * driver. */
+#include "support/leak.h"
+#include "support/runtime_case.h"
+
+#include <unistd.h>
+
+/* -- state ----------------------------------------------------------------------------------------------------- */
+
+static void state_run(struct opened *o, phasor_state *state)
+{
+    ASSERT_OK(phasor_run(o->program, state, o->in, o->in_count, o->out, o->out_count, NULL));
+}
+
+Test(state, each_has_its_own)
+{
+    FOR_BOTH(where)
+    {
+        struct opened o;
+        phasor_state *a, *b;
+        float first[1024], second[1024];
+        opened_case(&o, where, "cache_step", "plain");
+        ASSERT_OK(phasor_state_new(o.program, &a));
+        ASSERT_OK(phasor_state_new(o.program, &b));
+        state_run(&o, a);
+        opened_expect(&o);
+        phasor_value kept = o.out[1]; /* a view of the state */
+        value_delete(&o.out[0]);
+        ASSERT_OK(phasor_copy_to_host(o.runtime, &kept.owned->dl_tensor, first, sizeof first));
+        int64_t later[3] = {7, 8, 9};
+        DLTensor positions = *o.in[1].tensor;
+        positions.data = later;
+        o.in[1].tensor = &positions;
+        state_run(&o, a);
+        ASSERT_OK(phasor_copy_to_host(o.runtime, &kept.owned->dl_tensor, second, sizeof second));
+        cr_assert_neq(memcmp(first, second, sizeof first), 0, "the view changes with the next run");
+        opened_delete(&o);
+        ASSERT_OK(phasor_state_reset(o.program, a));
+        opened_inputs(&o, "cache_step", 0);
+        state_run(&o, a);
+        opened_expect(&o);
+        opened_delete(&o);
+        state_run(&o, b);
+        opened_expect(&o);
+        opened_delete(&o);
+        state_run(&o, NULL);
+        opened_expect(&o);
+        opened_delete(&o);
+        ASSERT_OK(phasor_state_reset(o.program, NULL));
+        phasor_state_free(a);
+        phasor_state_free(b);
+        opened_close(&o);
+        value_delete(&kept); /* it outlives the state, the program and the runtime */
+    }
+    cr_assert_eq(stand_in_get("stand_in_allocations"), 0);
+    ASSERT_NO_LEAKS();
+}
+
+Test(state, index_out_of_range_is_reported_once)
+{
+    FOR_BOTH(where)
+    {
+        struct opened o, other;
+        int64_t indices[3] = {0, 40, 1};
+        opened_case(&o, where, "op_index_select", "plain");
+        DLTensor index = *o.in[1].tensor;
+        index.data = indices;
+        const phasor_value right = o.in[1];
+        o.in[1].tensor = &index;
+        ASSERT_OK(opened_run(&o));
+        opened_delete(&o);
+        o.in[1] = right;
+        ASSERT_FAILS(opened_run(&o), PHASOR_ERROR_INPUT, "out of range");
+        ASSERT_OK(opened_run(&o));
+        opened_expect(&o);
+        opened_delete(&o);
+        ASSERT_OK(phasor_state_check(o.program, NULL));
+        o.in[1].tensor = &index;
+        ASSERT_OK(opened_run(&o));
+        opened_delete(&o);
+        ASSERT_FAILS(phasor_state_check(o.program, NULL), PHASOR_ERROR_INPUT, "out of range");
+        ASSERT_OK(phasor_state_check(o.program, NULL));
+        opened_case(&other, where, "twice", "plain");
+        phasor_state *foreign;
+        ASSERT_OK(phasor_state_new(other.program, &foreign));
+        ASSERT_FAILS(phasor_state_check(o.program, foreign), PHASOR_ERROR_USAGE, "another program");
+        phasor_state_free(foreign);
+        opened_close(&other);
+        opened_close(&o);
+    }
+    ASSERT_NO_LEAKS();
+}
+
+/* -- capture --------------------------------------------------------------------------------------------------- */
+
+struct driver {
+    int (*begin)(void *, int), (*end)(void *, void **), (*stream_new)(void **, unsigned), (*stream_free)(void *);
+    int (*instantiate)(void **, void *, unsigned long long), (*launch)(void *, void *), (*graph_free)(void *);
+    int (*retain)(void **, int), (*release)(int), (*make_current)(void *);
+    void *context, *stream;
+};
+
+static void driver_open(struct driver *d)
+{
+    *(void **)&d->begin = stand_in_symbol("cuStreamBeginCapture_v2");
+    *(void **)&d->end = stand_in_symbol("cuStreamEndCapture");
+    *(void **)&d->stream_new = stand_in_symbol("cuStreamCreate");
+    *(void **)&d->stream_free = stand_in_symbol("cuStreamDestroy_v2");
+    *(void **)&d->instantiate = stand_in_symbol("cuGraphInstantiateWithFlags");
+    *(void **)&d->launch = stand_in_symbol("cuGraphLaunch");
+    *(void **)&d->graph_free = stand_in_symbol("cuGraphDestroy");
+    *(void **)&d->retain = stand_in_symbol("cuDevicePrimaryCtxRetain");
+    *(void **)&d->release = stand_in_symbol("cuDevicePrimaryCtxRelease_v2");
+    *(void **)&d->make_current = stand_in_symbol("cuCtxSetCurrent");
+    cr_assert_eq(d->retain(&d->context, 0), 0);
+    cr_assert_eq(d->make_current(d->context), 0);
+    cr_assert_eq(d->stream_new(&d->stream, 1), 0);
+}
+
+static void driver_close(struct driver *d)
+{
+    cr_assert_eq(d->stream_free(d->stream), 0);
+    cr_assert_eq(d->release(0), 0);
+}
+
+/* A host tensor of f32 on the device: what a program returns that copies. */
+static phasor_value device_copy(const struct opened *o, const DLTensor *from)
+{
+    char path[] = "/tmp/phasor-copy-XXXXXX.phasor";
+    phasor_program *program;
+    phasor_value in = {.kind = PHASOR_TENSOR, .tensor = (DLTensor *)from}, out;
+    FILE *file = fdopen(mkstemps(path, 7), "w");
+    cr_assert(file);
+    fprintf(file, "phasor 1 \"copy\"\ninput x: f32[");
+    for (int d = 0; d < from->ndim; d++)
+        fprintf(file, "%s%d", d ? ", " : "", (int)from->shape[d]);
+    fprintf(file, "]\ny = clone(x) flag=1\noutput y\n");
+    fclose(file);
+    ASSERT_OK(phasor_program_load(o->runtime, path, NULL, &program));
+    ASSERT_OK(phasor_run(program, NULL, &in, 1, &out, 1, NULL));
+    phasor_program_close(program);
+    unlink(path);
+    return out;
+}
+
+/* Into device tensors that a first run made; the second has another workspace and the same results. */
+static void capture_case(const char *name)
+{
+    struct opened o;
+    struct driver driver;
+    phasor_value copies[SLOTS_MAX], in[SLOTS_MAX], out[SLOTS_MAX];
+    void *graph, *executable;
+    opened_case(&o, ON_CUDA, name, "plain");
+    driver_open(&driver);
+    for (int i = 0; i < o.in_count; i++) {
+        copies[i] = device_copy(&o, o.in[i].tensor);
+        in[i] = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &copies[i].owned->dl_tensor};
+    }
+    ASSERT_OK(phasor_run(o.program, NULL, in, o.in_count, o.out, o.out_count, NULL));
+    for (int i = 0; i < o.out_count; i++)
+        out[i] = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &o.out[i].owned->dl_tensor};
+
+    cr_assert_eq(driver.begin(driver.stream, 2), 0);
+    ASSERT_FAILS(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream), PHASOR_NOT_READY, "capturing");
+    phasor_value owned[SLOTS_MAX];
+    ASSERT_FAILS(phasor_run(o.program, NULL, in, o.in_count, owned, o.out_count, driver.stream), PHASOR_NOT_READY, "phasor_run_into");
+    cr_assert_eq(driver.end(driver.stream, &graph), 0);
+    cr_assert_eq(driver.graph_free(graph), 0);
+
+    ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
+    cr_assert_eq(driver.begin(driver.stream, 2), 0);
+    ASSERT_FAILS(phasor_run_into(o.program, NULL, o.in, o.in_count, out, o.out_count, driver.stream), PHASOR_NOT_READY, "host memory");
+    ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
+    ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
+    cr_assert_eq(driver.end(driver.stream, &graph), 0);
+    for (int i = 0; i < o.out_count; i++)
+        memset((char *)out[i].tensor->data + out[i].tensor->byte_offset, 0x55, 64); /* the stand-in's memory is the host's */
+    cr_assert_eq(driver.instantiate(&executable, graph, 0), 0);
+    cr_assert_eq(driver.launch(executable, driver.stream), 0);
+    opened_expect(&o);
+    ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
+    opened_expect(&o);
+    cr_assert_eq(driver.graph_free(graph), 0);
+
+    for (int i = 0; i < o.in_count; i++)
+        value_delete(&copies[i]);
+    opened_delete(&o);
+    opened_close(&o);
+    driver_close(&driver);
+}
+
+Test(capture, only_what_is_ready)
+{
+    capture_case("qk_rope_f32");
+    capture_case("op_exp_log_sqrt"); /* with a workspace */
+    cr_assert_eq(stand_in_get("stand_in_misuses"), 0);
+    cr_assert_eq(stand_in_get("stand_in_allocations"), 0);
+    ASSERT_NO_LEAKS();
+}
+
+/* Once warm, nothing is allocated for tensors of the device. */
+Test(capture, warm_calls_allocate_nothing)
+{
+    struct opened o;
+    phasor_value copy, in, out;
+    opened_case(&o, ON_CUDA, "op_reciprocal", "plain");
+    copy = device_copy(&o, o.in[0].tensor);
+    in = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &copy.owned->dl_tensor};
+    ASSERT_OK(phasor_run(o.program, NULL, &in, 1, o.out, 1, NULL));
+    out = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &o.out[0].owned->dl_tensor};
+    ASSERT_OK(phasor_run_into(o.program, NULL, &in, 1, &out, 1, NULL));
+    const long before = stand_in_get("stand_in_allocations");
+    setenv("PHASOR_STAND_IN_FAIL", "cuMemAllocFromPoolAsync=2,cuMemAlloc_v2=2,cuStreamSynchronize=999", 1);
+    for (int i = 0; i < 5; i++)
+        ASSERT_OK(phasor_run_into(o.program, NULL, &in, 1, &out, 1, NULL));
+    unsetenv("PHASOR_STAND_IN_FAIL");
+    cr_assert_eq(stand_in_get("stand_in_allocations"), before);
+    value_delete(&copy);
+    opened_delete(&o);
+    opened_close(&o);
+    ASSERT_NO_LEAKS();
+}
