@@ -1,26 +1,29 @@
-/* phasor.h - run PyTorch exported programs that compute with complex numbers, on NVIDIA GPUs, from C.
+/* phasor.h - run PyTorch exported programs that compute with complex numbers, on NVIDIA GPUs, from
+ * C.
  *
  *     phasor_runtime *runtime;
  *     phasor_program *program;
- *     phasor_value inputs[2] = {{.kind = PHASOR_TENSOR, .tensor = &q}, {.kind = PHASOR_TENSOR, .tensor = &k}}, outputs[2];
+ *     phasor_value inputs[2] = {{.kind = PHASOR_TENSOR, .tensor = &q}, {.kind = PHASOR_TENSOR,
+ * .tensor = &k}}, outputs[2];
  *
- *     phasor_open(&runtime, NULL);                                    the first GPU, cache in the user's cache directory
- *     phasor_program_load(runtime, "rope.pt2", NULL, &program);       read, complex numbers rewritten as pairs
- *     phasor_run(program, NULL, inputs, 2, outputs, 2, stream);       the first call with these sizes compiles
- *     phasor_run(program, NULL, inputs, 2, outputs, 2, stream);       from here on it only launches
- *     outputs[0].owned->deleter(outputs[0].owned);                    any time, on any thread, in any order
- *     phasor_program_close(program);
- *     phasor_close(runtime);
+ *     phasor_open(&runtime, NULL);                                    the first GPU, cache in the
+ * user's cache directory phasor_program_load(runtime, "rope.pt2", NULL, &program);       read,
+ * complex numbers rewritten as pairs phasor_run(program, NULL, inputs, 2, outputs, 2, stream); the
+ * first call with these sizes compiles phasor_run(program, NULL, inputs, 2, outputs, 2, stream);
+ * from here on it only launches outputs[0].owned->deleter(outputs[0].owned);                    any
+ * time, on any thread, in any order phasor_program_close(program); phasor_close(runtime);
  *
- * Errors. Every function that can fail returns a phasor_status. When it is not PHASOR_OK, phasor_message() gives a
- * sentence for this thread with the file, operator, node, source line and values; nothing was written to outputs or state.
+ * Errors. Every function that can fail returns a phasor_status. When it is not PHASOR_OK,
+ * phasor_message() gives a sentence for this thread with the file, operator, node, source line and
+ * values; nothing was written to outputs or state.
  *
- * Threads. All functions may be called from any thread at any time, with three exceptions: phasor_close and
- * phasor_program_close must be the last call on their object, and one phasor_state serves one call at a time.
+ * Threads. All functions may be called from any thread at any time, with three exceptions:
+ * phasor_close and phasor_program_close must be the last call on their object, and one phasor_state
+ * serves one call at a time.
  *
- * Tensors are borrowed DLPack DLTensors: any strides (in elements; NULL means row-major), byte_offset is honoured.
- * DLPack 0.6 has no code for bool: Phasor uses PHASOR_DL_BOOL with 8 bits, and takes uint8 for a bool input too.
- * Complex tensors have kDLComplex with 64 or 128 bits.
+ * Tensors are borrowed DLPack DLTensors: any strides (in elements; NULL means row-major),
+ * byte_offset is honoured. DLPack 0.6 has no code for bool: Phasor uses PHASOR_DL_BOOL with 8 bits,
+ * and takes uint8 for a bool input too. Complex tensors have kDLComplex with 64 or 128 bits.
  *
  * A declaration that is not here is not part of the interface. */
 #ifndef PHASOR_H
@@ -47,15 +50,18 @@ extern "C" {
 
 #define PHASOR_DL_BOOL 6 /* DLDataTypeCode of bool, as in DLPack 0.8 and newer */
 
-/* -- status ---------------------------------------------------------------------------------------------------- */
+/* -- status ------------------------------------------------------------------------------------ */
 
 /* The values are also the exit codes of the command phasor. */
 typedef enum phasor_status {
     PHASOR_OK = 0,
-    PHASOR_ERROR_USAGE = 2,       /* a wrong argument or option, of a kind that no program or input can cause */
-    PHASOR_ERROR_REFUSED = 3,     /* the program has an operator or dtype that cannot be rewritten or run */
-    PHASOR_ERROR_FILE = 4,        /* a file is missing, unreadable, damaged or of another kind */
-    PHASOR_ERROR_INPUT = 5,       /* inputs that this program does not take: count, dtype, rank, size, range */
+    PHASOR_ERROR_USAGE =
+        2, /* a wrong argument or option, of a kind that no program or input can cause */
+    PHASOR_ERROR_REFUSED =
+        3, /* the program has an operator or dtype that cannot be rewritten or run */
+    PHASOR_ERROR_FILE = 4, /* a file is missing, unreadable, damaged or of another kind */
+    PHASOR_ERROR_INPUT =
+        5, /* inputs that this program does not take: count, dtype, rank, size, range */
     PHASOR_ERROR_COMPILE = 6,     /* NVRTC is missing or failed; the message has its log */
     PHASOR_ERROR_DEVICE = 7,      /* no device, or the driver reported an error */
     PHASOR_ERROR_MEMORY = 8,      /* out of host or device memory; a smaller call may succeed */
@@ -66,13 +72,14 @@ typedef enum phasor_status {
 /* A short name, "ok", "bad inputs". Never NULL. */
 PHASOR_API const char *phasor_status_name(phasor_status status);
 
-/* Why the last failing call of this thread failed. Valid until this thread's next call. Never NULL. */
+/* Why the last failing call of this thread failed. Valid until this thread's next call. Never NULL.
+ */
 PHASOR_API const char *phasor_message(void);
 
 /* "0.1.0" */
 PHASOR_API const char *phasor_version(void);
 
-/* -- runtime --------------------------------------------------------------------------------------------------- */
+/* -- runtime ----------------------------------------------------------------------------------- */
 
 typedef struct phasor_runtime phasor_runtime; /* a device, the cache, the compiler */
 typedef struct phasor_program phasor_program; /* a loaded program and its specialisations */
@@ -82,14 +89,20 @@ typedef enum phasor_device_kind {
     PHASOR_DEVICE_DEFAULT = 0, /* CUDA where there is a device, else the CPU */
     PHASOR_DEVICE_CPU,         /* the evaluator: slow, needs nothing, runs every program */
     PHASOR_DEVICE_CUDA,        /* the device with the given ordinal; fails without one */
-    PHASOR_DEVICE_NONE         /* compiles for `arch`, runs nothing: for prewarming and inspection */
+    PHASOR_DEVICE_NONE /* compiles for `arch`, runs nothing: for prewarming and inspection */
 } phasor_device_kind;
 
 typedef enum phasor_rules { PHASOR_RULES_ALL = 0, PHASOR_RULES_EXECUTORCH } phasor_rules;
-typedef enum phasor_mode { PHASOR_MODE_DEFAULT = 0, PHASOR_MODE_EXACT, PHASOR_MODE_GENERIC, PHASOR_MODE_AUTO } phasor_mode;
+typedef enum phasor_mode {
+    PHASOR_MODE_DEFAULT = 0,
+    PHASOR_MODE_EXACT,
+    PHASOR_MODE_GENERIC,
+    PHASOR_MODE_AUTO
+} phasor_mode;
 
 /* Told of every compile, after it: entry names of the unit, why it was needed, milliseconds. */
-typedef void phasor_compile_callback(void *context, const char *kernels, const char *reason, double milliseconds);
+typedef void phasor_compile_callback(void *context, const char *kernels, const char *reason,
+                                     double milliseconds);
 typedef void phasor_log_callback(void *context, int level, const char *line);
 /* Asked between compiles; true stops the call with PHASOR_ERROR_INTERRUPTED. */
 typedef bool phasor_interrupt_callback(void *context);
@@ -98,33 +111,37 @@ typedef bool phasor_interrupt_callback(void *context);
 typedef struct phasor_options {
     size_t size; /* sizeof(phasor_options): lets fields be added */
     phasor_device_kind device;
-    int ordinal;           /* of the CUDA device */
-    const char *arch;      /* "sm_90"; NULL: the device's, or sm_90 without one */
-    const char *cache;     /* directory, or ":memory:"; NULL: PHASOR_CACHE_DIR, XDG, HOME */
-    bool trust_cache_dir;  /* accept a cache directory that others own or can write */
-    bool no_compile;       /* never compile: serve what the cache has, else PHASOR_NOT_READY. Also PHASOR_NO_COMPILE=1 */
-    bool no_fma;           /* products of complex numbers without fused multiply-add: eager CPU's bits, not eager CUDA's */
-    bool own_outputs;      /* outputs that would point into an input are copied instead */
+    int ordinal;          /* of the CUDA device */
+    const char *arch;     /* "sm_90"; NULL: the device's, or sm_90 without one */
+    const char *cache;    /* directory, or ":memory:"; NULL: PHASOR_CACHE_DIR, XDG, HOME */
+    bool trust_cache_dir; /* accept a cache directory that others own or can write */
+    bool no_compile;      /* never compile: serve what the cache has, else PHASOR_NOT_READY. Also
+                             PHASOR_NO_COMPILE=1 */
+    bool no_fma; /* products of complex numbers without fused multiply-add: eager CPU's bits, not
+                    eager CUDA's */
+    bool own_outputs; /* outputs that would point into an input are copied instead */
     phasor_rules rules;
     phasor_mode mode;
-    int specialisations;      /* kept for a program, default 256 */
-    int background_threads;   /* default 1 */
-    int64_t cache_bytes;      /* cap of the cache, default 1 GiB */
-    int64_t table_bytes;      /* cap of device memory for tables that depend on sizes alone, default 1 GiB */
+    int specialisations;    /* kept for a program, default 256 */
+    int background_threads; /* default 1 */
+    int64_t cache_bytes;    /* cap of the cache, default 1 GiB */
+    int64_t
+        table_bytes; /* cap of device memory for tables that depend on sizes alone, default 1 GiB */
     phasor_log_callback *log; /* NULL: stderr; the level is PHASOR_LOG's */
     void *log_context;
     phasor_compile_callback *compiled;
     void *compiled_context;
     phasor_interrupt_callback *interrupted;
     void *interrupted_context;
-    /* The allocator for all host memory, for the whole process; set by the first phasor_open. NULL: malloc. */
+    /* The allocator for all host memory, for the whole process; set by the first phasor_open. NULL:
+     * malloc. */
     void *(*resize)(void *context, void *block, size_t nbytes);
     void (*free)(void *context, void *block);
     void *allocator_context;
 } phasor_options;
 
-/* options may be NULL. The CUDA device's primary context is retained, or the caller's current context used when it is
- * of the same device. */
+/* options may be NULL. The CUDA device's primary context is retained, or the caller's current
+ * context used when it is of the same device. */
 PHASOR_API phasor_status phasor_open(phasor_runtime **out, const phasor_options *options);
 
 /* Programs must be closed before; outputs may live on. NULL is fine. */
@@ -137,7 +154,7 @@ typedef struct phasor_counters {
     uint64_t compile_units; /* NVRTC calls */
     uint64_t cache_hits;    /* kernels found in the cache */
     uint64_t cache_misses;
-    uint64_t foreign;       /* hits made by another NVRTC version */
+    uint64_t foreign; /* hits made by another NVRTC version */
     uint64_t specialisations;
     uint64_t launches;
 } phasor_counters;
@@ -148,7 +165,7 @@ PHASOR_API const char *phasor_device_name(const phasor_runtime *runtime);
 /* "sm_90". Valid as long as the runtime. */
 PHASOR_API const char *phasor_arch_name(const phasor_runtime *runtime);
 
-/* -- values ---------------------------------------------------------------------------------------------------- */
+/* -- values ------------------------------------------------------------------------------------ */
 
 typedef enum phasor_kind {
     PHASOR_NONE = 0, /* Python's None, and an input slot to be left out */
@@ -172,18 +189,20 @@ typedef struct phasor_value {
     };
 } phasor_value;
 
-/* -- programs -------------------------------------------------------------------------------------------------- */
+/* -- programs ---------------------------------------------------------------------------------- */
 
-/* Loads a .pt2 (torch 2.9 or newer) or a .phasor text file. model: which one of an archive with several; NULL for the
- * only one. PHASOR_ERROR_FILE: not such a file. PHASOR_ERROR_REFUSED is not returned here: see phasor_program_refused. */
-PHASOR_API phasor_status phasor_program_load(phasor_runtime *runtime, const char *path, const char *model,
-                                             phasor_program **out);
+/* Loads a .pt2 (torch 2.9 or newer) or a .phasor text file. model: which one of an archive with
+ * several; NULL for the only one. PHASOR_ERROR_FILE: not such a file. PHASOR_ERROR_REFUSED is not
+ * returned here: see phasor_program_refused. */
+PHASOR_API phasor_status phasor_program_load(phasor_runtime *runtime, const char *path,
+                                             const char *model, phasor_program **out);
 /* The same from memory (a .pt2); the bytes may be freed afterwards. name is used in messages. */
-PHASOR_API phasor_status phasor_program_load_memory(phasor_runtime *runtime, const void *bytes, size_t nbytes,
-                                                    const char *name, const char *model, phasor_program **out);
+PHASOR_API phasor_status phasor_program_load_memory(phasor_runtime *runtime, const void *bytes,
+                                                    size_t nbytes, const char *name,
+                                                    const char *model, phasor_program **out);
 PHASOR_API void phasor_program_close(phasor_program *program);
-/* Where the program runs: the runtime's device, or "cpu" where that is the default device and the program could not be
- * rewritten. Valid as long as the runtime. */
+/* Where the program runs: the runtime's device, or "cpu" where that is the default device and the
+ * program could not be rewritten. Valid as long as the runtime. */
 PHASOR_API const char *phasor_program_device(const phasor_program *program);
 
 typedef struct phasor_dim {
@@ -193,12 +212,13 @@ typedef struct phasor_dim {
     int64_t example;    /* what the program was exported with */
 } phasor_dim;
 
-/* What an input or output is. Valid as long as the program. Sizes are logical: a complex tensor has no pair dim. */
+/* What an input or output is. Valid as long as the program. Sizes are logical: a complex tensor has
+ * no pair dim. */
 typedef struct phasor_spec {
-    const char *name;  /* the program's own: "q", "type_as_1" */
-    phasor_kind kind;  /* PHASOR_TENSOR for all tensors */
-    DLDataType dtype;  /* tensors */
-    int rank;          /* tensors */
+    const char *name; /* the program's own: "q", "type_as_1" */
+    phasor_kind kind; /* PHASOR_TENSOR for all tensors */
+    DLDataType dtype; /* tensors */
+    int rank;         /* tensors */
     const phasor_dim *dims;
     const phasor_dim *integer;    /* an integer that is a size symbol: its range; else NULL */
     const phasor_value *constant; /* the only value that this slot can have; else NULL */
@@ -206,89 +226,109 @@ typedef struct phasor_spec {
 
 PHASOR_API int phasor_program_input_count(const phasor_program *program);
 PHASOR_API int phasor_program_output_count(const phasor_program *program);
-PHASOR_API phasor_status phasor_program_input(const phasor_program *program, int index, phasor_spec *out);
-PHASOR_API phasor_status phasor_program_output(const phasor_program *program, int index, phasor_spec *out);
+PHASOR_API phasor_status phasor_program_input(const phasor_program *program, int index,
+                                              phasor_spec *out);
+PHASOR_API phasor_status phasor_program_output(const phasor_program *program, int index,
+                                               phasor_spec *out);
 
 /* One place that keeps the program from being rewritten or run. */
 typedef struct phasor_refusal {
     const char *node;   /* "add_3" */
     const char *target; /* "aten.add.Tensor"; "input" or "output" for those */
     const char *reason;
-    const char *line;   /* the source line it came from; NULL when the file has none */
-    bool unknown;       /* the operator or dtype is unknown: the CPU device cannot run the program either */
+    const char *line; /* the source line it came from; NULL when the file has none */
+    bool unknown; /* the operator or dtype is unknown: the CPU device cannot run the program either
+                   */
 } phasor_refusal;
 
-/* 0 when the program was rewritten. Otherwise all refusals, in the program's order; the program is as it was and runs
- * on the CPU device unless one of them is unknown. Strings are valid as long as the program. */
+/* 0 when the program was rewritten. Otherwise all refusals, in the program's order; the program is
+ * as it was and runs on the CPU device unless one of them is unknown. Strings are valid as long as
+ * the program. */
 PHASOR_API int phasor_program_refused_count(const phasor_program *program);
-PHASOR_API phasor_status phasor_program_refused(const phasor_program *program, int index, phasor_refusal *out);
+PHASOR_API phasor_status phasor_program_refused(const phasor_program *program, int index,
+                                                phasor_refusal *out);
 
-/* Sizes by name. NAME is an input and an axis ("q.1"), an input that is an integer ("start"), or a symbol of the file. */
+/* Sizes by name. NAME is an input and an axis ("q.1"), an input that is an integer ("start"), or a
+ * symbol of the file. */
 typedef struct phasor_binding {
     const char *name;
     int64_t size;
 } phasor_binding;
 
-/* The shapes of all tensor inputs for these sizes; example sizes fill what stays unbound. dims: in the order of the inputs,
- * rank numbers for each tensor and one number for each input of kind PHASOR_INT. PHASOR_ERROR_INPUT: an unknown name, two
- * values for one symbol (both names are in the message), a size out of range. */
-PHASOR_API phasor_status phasor_program_sizes(const phasor_program *program, const phasor_binding *bindings, int count,
+/* The shapes of all tensor inputs for these sizes; example sizes fill what stays unbound. dims: in
+ * the order of the inputs, rank numbers for each tensor and one number for each input of kind
+ * PHASOR_INT. PHASOR_ERROR_INPUT: an unknown name, two values for one symbol (both names are in the
+ * message), a size out of range. */
+PHASOR_API phasor_status phasor_program_sizes(const phasor_program *program,
+                                              const phasor_binding *bindings, int count,
                                               int64_t *dims, int capacity);
 
-/* Plans and compiles for inputs of these shapes without running; data pointers may be NULL (taken as aligned to 16
- * bytes), inputs of kind PHASOR_NONE are not allowed for tensors. Addresses are looked at for their alignment only and
- * never followed, so that one that is no memory stands for "a tensor aligned like this". */
-PHASOR_API phasor_status phasor_program_prepare(phasor_program *program, const phasor_value *inputs, int count);
+/* Plans and compiles for inputs of these shapes without running; data pointers may be NULL (taken
+ * as aligned to 16 bytes), inputs of kind PHASOR_NONE are not allowed for tensors. Addresses are
+ * looked at for their alignment only and never followed, so that one that is no memory stands for
+ * "a tensor aligned like this". */
+PHASOR_API phasor_status phasor_program_prepare(phasor_program *program, const phasor_value *inputs,
+                                                int count);
 
-/* The text of a stage: "loaded", "real", "plan", "cuda", "ptx". inputs: shapes for the last three, as in prepare; may be
- * NULL for the first two. json: only "plan". Free the text with phasor_free. */
+/* The text of a stage: "loaded", "real", "plan", "cuda", "ptx". inputs: shapes for the last three,
+ * as in prepare; may be NULL for the first two. json: only "plan". Free the text with phasor_free.
+ */
 PHASOR_API phasor_status phasor_program_show(phasor_program *program, const char *stage, bool json,
                                              const phasor_value *inputs, int count, char **text);
-/* Writes stage "loaded" or "real" as a .phasor file with its weights beside it (NAME.safetensors). */
-PHASOR_API phasor_status phasor_program_write(phasor_program *program, const char *stage, const char *path);
+/* Writes stage "loaded" or "real" as a .phasor file with its weights beside it (NAME.safetensors).
+ */
+PHASOR_API phasor_status phasor_program_write(phasor_program *program, const char *stage,
+                                              const char *path);
 PHASOR_API void phasor_free(void *text);
 
-/* -- running --------------------------------------------------------------------------------------------------- */
+/* -- running ----------------------------------------------------------------------------------- */
 
-/* A set of the buffers that the program changes, as the file has them. Needed only for more than one: without a state
- * (NULL) a call uses the program's own. */
+/* A set of the buffers that the program changes, as the file has them. Needed only for more than
+ * one: without a state (NULL) a call uses the program's own. */
 PHASOR_API phasor_status phasor_state_new(phasor_program *program, phasor_state **out);
 PHASOR_API void phasor_state_free(phasor_state *state);
 /* Puts the buffers back to the values in the file. */
 PHASOR_API phasor_status phasor_state_reset(phasor_program *program, phasor_state *state);
-/* Waits for the work of this state and reports an index that was out of range in it (PHASOR_ERROR_INPUT), once. The next
- * run on the state reports it too. */
+/* Waits for the work of this state and reports an index that was out of range in it
+ * (PHASOR_ERROR_INPUT), once. The next run on the state reports it too. */
 PHASOR_API phasor_status phasor_state_check(phasor_program *program, phasor_state *state);
 
-/* Runs the program on a CUstream (NULL: the default stream; ignored on the CPU device, which is done on return).
+/* Runs the program on a CUstream (NULL: the default stream; ignored on the CPU device, which is
+ * done on return).
  *
- * inputs: all slots of the program in order. Device tensors are read in place, host tensors are copied on the stream.
- * A mutated input is written where it is.
+ * inputs: all slots of the program in order. Device tensors are read in place, host tensors are
+ * copied on the stream. A mutated input is written where it is.
  *
- * outputs: each tensor slot gets kind PHASOR_OWNED and its own DLManagedTensor, with the strides eager PyTorch would give.
- * Slots that are one tensor or views of one share its memory, which is freed with the last of them: any order, any
- * thread, also after program, runtime and stream are closed. A slot that is an input or a view of one points into the
- * caller's memory (see own_outputs). Slots that view weights are read-only; slots that view state change with the next
+ * outputs: each tensor slot gets kind PHASOR_OWNED and its own DLManagedTensor, with the strides
+ * eager PyTorch would give. Slots that are one tensor or views of one share its memory, which is
+ * freed with the last of them: any order, any thread, also after program, runtime and stream are
+ * closed. A slot that is an input or a view of one points into the caller's memory (see
+ * own_outputs). Slots that view weights are read-only; slots that view state change with the next
  * run. Freeing an output is ordered after the work of `stream` issued before the deleter is called.
  *
- * In each slot, dl_tensor.data is the start of the memory that it shares (of the caller's tensor, for a view of an input)
- * and byte_offset is where the slot's first element lies in it: slots with equal data share memory. Strides are given,
- * never NULL. dl_tensor.device says where it is; phasor_copy_to_host reads any of them. */
-PHASOR_API phasor_status phasor_run(phasor_program *program, phasor_state *state, const phasor_value *inputs,
-                                    int input_count, phasor_value *outputs, int output_count, void *stream);
+ * In each slot, dl_tensor.data is the start of the memory that it shares (of the caller's tensor,
+ * for a view of an input) and byte_offset is where the slot's first element lies in it: slots with
+ * equal data share memory. Strides are given, never NULL. dl_tensor.device says where it is;
+ * phasor_copy_to_host reads any of them. */
+PHASOR_API phasor_status phasor_run(phasor_program *program, phasor_state *state,
+                                    const phasor_value *inputs, int input_count,
+                                    phasor_value *outputs, int output_count, void *stream);
 
-/* The same into the caller's buffers: outputs of kind PHASOR_TENSOR with right shape and dtype and any strides that do not
- * overlap themselves; slots that are no tensors are filled in. Each gets its own copy. Once warm it allocates nothing and
- * does not synchronise; while the stream is capturing it compiles and loads nothing and returns PHASOR_NOT_READY
- * instead. An output may be exactly an input's memory where each element is read only by its writer; any other overlap
- * is PHASOR_ERROR_INPUT. */
-PHASOR_API phasor_status phasor_run_into(phasor_program *program, phasor_state *state, const phasor_value *inputs,
-                                         int input_count, phasor_value *outputs, int output_count, void *stream);
+/* The same into the caller's buffers: outputs of kind PHASOR_TENSOR with right shape and dtype and
+ * any strides that do not overlap themselves; slots that are no tensors are filled in. Each gets
+ * its own copy. Once warm it allocates nothing and does not synchronise; while the stream is
+ * capturing it compiles and loads nothing and returns PHASOR_NOT_READY instead. An output may be
+ * exactly an input's memory where each element is read only by its writer; any other overlap is
+ * PHASOR_ERROR_INPUT. */
+PHASOR_API phasor_status phasor_run_into(phasor_program *program, phasor_state *state,
+                                         const phasor_value *inputs, int input_count,
+                                         phasor_value *outputs, int output_count, void *stream);
 
-/* Copies a tensor, on the device or in host memory, of any strides, to nbytes of host memory in row-major order. Waits for
- * the work that was issued before on any stream of the runtime's device. PHASOR_ERROR_USAGE: nbytes is not the tensor's
- * number of elements times their size. */
-PHASOR_API phasor_status phasor_copy_to_host(phasor_runtime *runtime, const DLTensor *from, void *to, size_t nbytes);
+/* Copies a tensor, on the device or in host memory, of any strides, to nbytes of host memory in
+ * row-major order. Waits for the work that was issued before on any stream of the runtime's device.
+ * PHASOR_ERROR_USAGE: nbytes is not the tensor's number of elements times their size. */
+PHASOR_API phasor_status phasor_copy_to_host(phasor_runtime *runtime, const DLTensor *from,
+                                             void *to, size_t nbytes);
 
 /* What the latest call of this thread on the program did. */
 typedef struct phasor_run_info {
@@ -299,10 +339,10 @@ typedef struct phasor_run_info {
 } phasor_run_info;
 PHASOR_API phasor_status phasor_program_info(const phasor_program *program, phasor_run_info *out);
 
-/* -- measuring ------------------------------------------------------------------------------------------------- */
+/* -- measuring --------------------------------------------------------------------------------- */
 
-/* Microseconds: the middle, and what 90 and 99 of 100 stay below. count: how many were timed; 0: not measured, and the rest
- * is 0 then. */
+/* Microseconds: the middle, and what 90 and 99 of 100 stay below. count: how many were timed; 0:
+ * not measured, and the rest is 0 then. */
 typedef struct phasor_times {
     int64_t count;
     double p50, p90, p99, max;
@@ -321,32 +361,38 @@ typedef struct phasor_bench_options {
 typedef struct phasor_bench_result {
     size_t size; /* sizeof(phasor_bench_result) */
 
-    double first;        /* microseconds of host time of the first call with these sizes: from call to return */
-    uint64_t compiled;   /* kernels that it compiled */
+    double first;      /* microseconds of host time of the first call with these sizes: from call to
+                          return */
+    uint64_t compiled; /* kernels that it compiled */
     uint64_t cache_hits; /* kernels that it found in the cache */
-    double compiler;     /* microseconds of NVRTC alone on the same sources, one after the other; 0: nothing was compiled */
+    double compiler;     /* microseconds of NVRTC alone on the same sources, one after the other; 0:
+                            nothing was compiled */
 
     int kernels, setup_kernels; /* launches of a warm call; launches once for these sizes */
     const char *mode;           /* "exact", "generic"; "cpu" on the CPU device */
-    int64_t bytes;        /* that a call must move: what it reads once, what it writes once */
-    int64_t kernel_bytes; /* that its kernels move: with what one writes and another reads */
-    int64_t set_bytes;    /* of one set of inputs and outputs */
-    int sets;             /* that are taken in turn: several times the GPU's L2 cache, where a set has 2 MiB or more */
+    int64_t bytes;              /* that a call must move: what it reads once, what it writes once */
+    int64_t kernel_bytes;       /* that its kernels move: with what one writes and another reads */
+    int64_t set_bytes;          /* of one set of inputs and outputs */
+    int sets; /* that are taken in turn: several times the GPU's L2 cache, where a set has 2 MiB or
+                 more */
 
-    phasor_times host;        /* a warm call, from call to return; the launch queue is never full */
-    phasor_times launch;      /* its kernels launched one after the other with arguments that are ready: the host's floor */
-    phasor_times device;      /* by events: calls without a gap, the mean of a batch counts as one */
-    phasor_times copy;        /* `bytes` copied in the same way, half read and half written: the faster of the next two */
+    phasor_times host;   /* a warm call, from call to return; the launch queue is never full */
+    phasor_times launch; /* its kernels launched one after the other with arguments that are ready:
+                            the host's floor */
+    phasor_times device; /* by events: calls without a gap, the mean of a batch counts as one */
+    phasor_times copy; /* `bytes` copied in the same way, half read and half written: the faster of
+                          the next two */
     phasor_times copy_driver; /* cuMemcpyAsync from device to device */
     phasor_times copy_kernel; /* 16 bytes a thread; not measured where there is no NVRTC */
 } phasor_bench_result;
 
-/* Measures the program for inputs of these shapes. Memory and values of tensors are made here, row-major; what the given
- * tensors point to is not looked at. Values that are no tensors are used as they are. Outputs get eager's order of dims
- * without gaps. On the CPU device there is host time alone. options may be NULL. PHASOR_ERROR_USAGE: the runtime runs
- * nothing. */
-PHASOR_API phasor_status phasor_program_bench(phasor_program *program, const phasor_value *inputs, int count,
-                                              const phasor_bench_options *options, phasor_bench_result *out);
+/* Measures the program for inputs of these shapes. Memory and values of tensors are made here,
+ * row-major; what the given tensors point to is not looked at. Values that are no tensors are used
+ * as they are. Outputs get eager's order of dims without gaps. On the CPU device there is host time
+ * alone. options may be NULL. PHASOR_ERROR_USAGE: the runtime runs nothing. */
+PHASOR_API phasor_status phasor_program_bench(phasor_program *program, const phasor_value *inputs,
+                                              int count, const phasor_bench_options *options,
+                                              phasor_bench_result *out);
 
 /* One call of a series. */
 typedef struct phasor_bench_call {
@@ -356,29 +402,36 @@ typedef struct phasor_bench_call {
     uint64_t compiled;          /* out: kernels compiled meanwhile */
 } phasor_bench_call;
 
-/* Calls with one set of shapes after the other, each timed: what a server of varying lengths sees. input_count: of each call.
- * options->seed is used. */
-PHASOR_API phasor_status phasor_program_bench_calls(phasor_program *program, phasor_bench_call *calls, int count,
-                                                    int input_count, const phasor_bench_options *options);
+/* Calls with one set of shapes after the other, each timed: what a server of varying lengths sees.
+ * input_count: of each call. options->seed is used. */
+PHASOR_API phasor_status phasor_program_bench_calls(phasor_program *program,
+                                                    phasor_bench_call *calls, int count,
+                                                    int input_count,
+                                                    const phasor_bench_options *options);
 
-/* -- the cache ------------------------------------------------------------------------------------------------- */
+/* -- the cache --------------------------------------------------------------------------------- */
 
 /* Where the runtime's cache is; ":memory:" when nothing is kept. */
 PHASOR_API const char *phasor_cache_path(const phasor_runtime *runtime);
-/* For those whose purpose is the store: PHASOR_OK when what is compiled from now on is kept in it, else PHASOR_ERROR_FILE
- * and why not. */
+/* For those whose purpose is the store: PHASOR_OK when what is compiled from now on is kept in it,
+ * else PHASOR_ERROR_FILE and why not. */
 PHASOR_API phasor_status phasor_cache_require(phasor_runtime *runtime);
-/* "stats", "list": a table for people, or a JSON document. Free with phasor_free. PHASOR_ERROR_FILE: unusable store. */
-PHASOR_API phasor_status phasor_cache_show(phasor_runtime *runtime, const char *what, bool json, char **text);
+/* "stats", "list": a table for people, or a JSON document. Free with phasor_free.
+ * PHASOR_ERROR_FILE: unusable store. */
+PHASOR_API phasor_status phasor_cache_show(phasor_runtime *runtime, const char *what, bool json,
+                                           char **text);
 PHASOR_API phasor_status phasor_cache_clear(phasor_runtime *runtime);
 
-/* Versions, libraries found and where, devices, cache health, and what to do about what is missing. */
+/* Versions, libraries found and where, devices, cache health, and what to do about what is missing.
+ */
 PHASOR_API phasor_status phasor_doctor(const phasor_options *options, bool json, char **text);
 
-/* -- tensor files ---------------------------------------------------------------------------------------------- */
+/* -- tensor files ------------------------------------------------------------------------------ */
 
-/* A .safetensors file. Complex tensors: dtype C64, or a real view with a last dim of 2 that __metadata__ names
- * ("output_0": "torch.complex64"). Values that are no tensors stand in __metadata__ as Python writes them. */
+/* A .safetensors file. Complex tensors: dtype C64, or a real view with a last dim of 2 that
+ * __metadata__ names
+ * ("output_0": "torch.complex64"). Values that are no tensors stand in __metadata__ as Python
+ * writes them. */
 typedef struct phasor_tensors phasor_tensors;
 
 PHASOR_API phasor_status phasor_tensors_read(const char *path, phasor_tensors **out);
@@ -386,11 +439,12 @@ PHASOR_API void phasor_tensors_close(phasor_tensors *tensors);
 PHASOR_API int phasor_tensors_count(const phasor_tensors *tensors);
 PHASOR_API const char *phasor_tensors_name(const phasor_tensors *tensors, int index);
 /* Borrowed host tensor or other value; false when there is none of that name. */
-PHASOR_API bool phasor_tensors_find(const phasor_tensors *tensors, const char *name, phasor_value *out);
-/* Host tensors of any strides and other values. Complex tensors are written as real views that __metadata__ names. The file
- * is replaced when all is written. */
-PHASOR_API phasor_status phasor_tensors_write(const char *path, const char *const *names, const phasor_value *values,
-                                              int count);
+PHASOR_API bool phasor_tensors_find(const phasor_tensors *tensors, const char *name,
+                                    phasor_value *out);
+/* Host tensors of any strides and other values. Complex tensors are written as real views that
+ * __metadata__ names. The file is replaced when all is written. */
+PHASOR_API phasor_status phasor_tensors_write(const char *path, const char *const *names,
+                                              const phasor_value *values, int count);
 
 #ifdef __cplusplus
 }

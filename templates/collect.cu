@@ -1,7 +1,8 @@
-// collect: a thread an element of the result starts from the element of the base and takes in, in order, what was sent to it.
-// No atomics: results are the same from run to run.
+// collect: a thread an element of the result starts from the element of the base and takes in, in
+// order, what was sent to it. No atomics: results are the same from run to run.
 //
-// Prologue: KERNEL, BLOCK, index_t, COUNT (elements), LENGTH (what may have been sent to one of them), acc_t, struct args,
+// Prologue: KERNEL, BLOCK, index_t, COUNT (elements), LENGTH (what may have been sent to one of
+// them), acc_t, struct args,
 //   first(a, i)             the element of the base
 //   collect(a, i, r, acc)   acc with value r, if that was sent to element i
 //   store(a, i, acc)        the result

@@ -1,11 +1,18 @@
-// device.cuh: what generated kernels are made of. Named helpers; each has a C++ twin (PHASOR_HOST) for the run on the CPU.
-// Inline assembly and intrinsics stand here and nowhere else. NVRTC brings no headers: what is needed is defined here.
+// device.cuh: what generated kernels are made of. Named helpers; each has a C++ twin (PHASOR_HOST)
+// for the run on the CPU. Inline assembly and intrinsics stand here and nowhere else. NVRTC brings
+// no headers: what is needed is defined here.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
-struct vec4 { u32 w[1]; };
-struct vec8 { u32 w[2]; };
-struct vec16 { u32 w[4]; };
+struct vec4 {
+    u32 w[1];
+};
+struct vec8 {
+    u32 w[2];
+};
+struct vec16 {
+    u32 w[4];
+};
 
 #ifdef PHASOR_HOST
 #define DEVICE static inline
@@ -41,7 +48,8 @@ template <class T> DEVICE u32 high_word(T x) { return (u32)(bits_of(x) >> 32); }
 #define INFINITE f32_from(0x7f800000u)
 #define NOT_A_NUMBER f32_from(0x7fc00000u)
 
-// ---- memory: runs of 1 to 16 bytes, indexed in runs. read: the kernel never writes there; stream: not read again soon ----
+// ---- memory: runs of 1 to 16 bytes, indexed in runs. read: the kernel never writes there; stream:
+// not read again soon ----
 template <class V> DEVICE V load_as(const void *p, u64 i) { return ((const V *)p)[i]; }
 DEVICE vec4 load1(const void *p, u64 i) { return vec4{{((const unsigned char *)p)[i]}}; }
 DEVICE vec4 load2(const void *p, u64 i) { return vec4{{((const unsigned short *)p)[i]}}; }
@@ -89,12 +97,24 @@ DEVICE vec16 read16(const void *p, u64 i)
     return vec16{{v.x, v.y, v.z, v.w}};
 }
 DEVICE void store8(void *p, u64 i, vec8 v) { ((uint2 *)p)[i] = make_uint2(v.w[0], v.w[1]); }
-DEVICE void store16(void *p, u64 i, vec16 v) { ((uint4 *)p)[i] = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]); }
-DEVICE void stream1(void *p, u64 i, vec4 v) { __stcs((unsigned char *)p + i, (unsigned char)v.w[0]); }
-DEVICE void stream2(void *p, u64 i, vec4 v) { __stcs((unsigned short *)p + i, (unsigned short)v.w[0]); }
+DEVICE void store16(void *p, u64 i, vec16 v)
+{
+    ((uint4 *)p)[i] = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]);
+}
+DEVICE void stream1(void *p, u64 i, vec4 v)
+{
+    __stcs((unsigned char *)p + i, (unsigned char)v.w[0]);
+}
+DEVICE void stream2(void *p, u64 i, vec4 v)
+{
+    __stcs((unsigned short *)p + i, (unsigned short)v.w[0]);
+}
 DEVICE void stream4(void *p, u64 i, vec4 v) { __stcs((u32 *)p + i, v.w[0]); }
 DEVICE void stream8(void *p, u64 i, vec8 v) { __stcs((uint2 *)p + i, make_uint2(v.w[0], v.w[1])); }
-DEVICE void stream16(void *p, u64 i, vec16 v) { __stcs((uint4 *)p + i, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3])); }
+DEVICE void stream16(void *p, u64 i, vec16 v)
+{
+    __stcs((uint4 *)p + i, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
+}
 #endif
 
 // ---- bf16 and f16: pairs in a word, rounded to nearest even ----
@@ -167,7 +187,10 @@ DEVICE bool bit_not(bool x) { return !x; }
 template <class T> DEVICE T bit_not(T x) { return (T)~x; }
 template <class T> DEVICE T maximum(T x, T y) { return x > y || x != x ? x : y; }
 template <class T> DEVICE T minimum(T x, T y) { return x < y || x != x ? x : y; }
-template <class T> DEVICE T shift_left(T x, T y) { return y < 0 || y >= (T)(8 * sizeof(T)) ? (T)0 : (T)((u64)x << y); }
+template <class T> DEVICE T shift_left(T x, T y)
+{
+    return y < 0 || y >= (T)(8 * sizeof(T)) ? (T)0 : (T)((u64)x << y);
+}
 template <class T> DEVICE T shift_right(T x, T y)
 {
     const T most = (T)(8 * sizeof(T) - 1);
@@ -176,10 +199,16 @@ template <class T> DEVICE T shift_right(T x, T y)
 
 DEVICE float divide_trunc(float x, float y) { return truncf(x / y); }
 DEVICE double divide_trunc(double x, double y) { return trunc(x / y); }
-template <class T> DEVICE T divide_trunc(T x, T y) { return y == 0 ? (T)0 : y == (T)-1 ? (T)(0 - (u64)x) : (T)(x / y); }
+template <class T> DEVICE T divide_trunc(T x, T y)
+{
+    return y == 0 ? (T)0 : y == (T)-1 ? (T)(0 - (u64)x) : (T)(x / y);
+}
 DEVICE float remainder_c(float x, float y) { return fmodf(x, y); }
 DEVICE double remainder_c(double x, double y) { return fmod(x, y); }
-template <class T> DEVICE T remainder_c(T x, T y) { return y == 0 || y == (T)-1 ? (T)0 : (T)(x % y); }
+template <class T> DEVICE T remainder_c(T x, T y)
+{
+    return y == 0 || y == (T)-1 ? (T)0 : (T)(x % y);
+}
 template <class T> DEVICE T remainder_python(T x, T y)
 {
     const T rest = remainder_c(x, y);
@@ -233,14 +262,24 @@ template <class T> DEVICE bool above(T x, T y) { return x > y || (x != x && y ==
 template <class T> DEVICE bool below(T x, T y) { return x < y || (x != x && y == y); }
 template <class T> DEVICE bool below_or_number(T x, T y) { return x < y || (x == x && y != y); }
 
-// ---- a row shared by N neighbouring threads of a warp, N a power of two: all of them get the combination of their x ----
+// ---- a row shared by N neighbouring threads of a warp, N a power of two: all of them get the
+// combination of their x ----
 #ifdef PHASOR_HOST
-template <class T> DEVICE T exchange(T x, int distance) { return __shfl_xor_sync(0xffffffffu, x, distance); }
+template <class T> DEVICE T exchange(T x, int distance)
+{
+    return __shfl_xor_sync(0xffffffffu, x, distance);
+}
 #else
 DEVICE float exchange(float x, int distance) { return __shfl_xor_sync(0xffffffffu, x, distance); }
 DEVICE double exchange(double x, int distance) { return __shfl_xor_sync(0xffffffffu, x, distance); }
-DEVICE long long exchange(long long x, int distance) { return __shfl_xor_sync(0xffffffffu, x, distance); }
-DEVICE bool exchange(bool x, int distance) { return __shfl_xor_sync(0xffffffffu, (int)x, distance) != 0; }
+DEVICE long long exchange(long long x, int distance)
+{
+    return __shfl_xor_sync(0xffffffffu, x, distance);
+}
+DEVICE bool exchange(bool x, int distance)
+{
+    return __shfl_xor_sync(0xffffffffu, (int)x, distance) != 0;
+}
 #endif
 template <int N, class T, class F> DEVICE T across(T x, F combine)
 {

@@ -7,13 +7,13 @@
 #include "sample.cuh"
 #endif
 
-#define PART(N)                                                                                                        \
-    if (block < BLOCKS##N) {                                                                                           \
-        const index_t i = block * (index_t)BLOCK + threadIdx.x;                                                        \
-        if (i < COUNT##N)                                                                                              \
-            body##N(a, i);                                                                                             \
-        return;                                                                                                        \
-    }                                                                                                                  \
+#define PART(N)                                                 \
+    if (block < BLOCKS##N) {                                    \
+        const index_t i = block * (index_t)BLOCK + threadIdx.x; \
+        if (i < COUNT##N)                                       \
+            body##N(a, i);                                      \
+        return;                                                 \
+    }                                                           \
     block -= BLOCKS##N;
 
 extern "C" __global__ void __launch_bounds__(BLOCK) KERNEL(const __grid_constant__ args a)

@@ -1,7 +1,9 @@
-// reduce: a block reduces SIDE results with BLOCK / SIDE threads each: first along each thread's share, then in a tree.
-// The order depends on LENGTH, SIDE and BLOCK alone, so that results are the same from run to run.
+// reduce: a block reduces SIDE results with BLOCK / SIDE threads each: first along each thread's
+// share, then in a tree. The order depends on LENGTH, SIDE and BLOCK alone, so that results are the
+// same from run to run.
 //
-// Prologue: KERNEL, BLOCK and SIDE (powers of two), index_t, COUNT (results), LENGTH (runs of a result), acc_t, struct args,
+// Prologue: KERNEL, BLOCK and SIDE (powers of two), index_t, COUNT (results), LENGTH (runs of a
+// result), acc_t, struct args,
 //   identity()                 of the reduction
 //   combine(x, y)              two partial results
 //   accumulate(a, i, r, acc)   acc and run r of result i, combined

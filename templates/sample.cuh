@@ -14,7 +14,11 @@
 typedef u32 index_t;
 typedef float acc_t;
 typedef float item_t;
-struct args { const void *p0; void *p1; index_t n, length; };
+struct args {
+    const void *p0;
+    void *p1;
+    index_t n, length;
+};
 
 DEVICE void body(const args &a, index_t i) { store16(a.p1, i, load16(a.p0, i)); }
 #define body0 body
@@ -32,10 +36,16 @@ DEVICE acc_t step(const args &a, index_t i, index_t r, acc_t acc)
     store4(a.p1, i * a.length + r, vec4{{bits_of(acc)}});
     return acc;
 }
-DEVICE item_t load(const args &a, index_t i, index_t r) { return f32_from(load4(a.p0, i * a.length + r).w[0]); }
+DEVICE item_t load(const args &a, index_t i, index_t r)
+{
+    return f32_from(load4(a.p0, i * a.length + r).w[0]);
+}
 DEVICE bool before(item_t x, item_t y) { return below_or_number(x, y); }
 DEVICE bool better(item_t x, item_t y) { return above(x, y); }
 DEVICE void store(const args &a, index_t i, index_t r) { store4(a.p1, i, vec4{{(u32)r}}); }
 DEVICE void store(const args &a, index_t i, index_t p, index_t r) { store(a, i * a.length + p, r); }
 DEVICE acc_t first(const args &a, index_t i) { return f32_from(load4(a.p0, i).w[0]); }
-DEVICE acc_t collect(const args &a, index_t i, index_t r, acc_t acc) { return r == i ? combine(acc, first(a, r)) : acc; }
+DEVICE acc_t collect(const args &a, index_t i, index_t r, acc_t acc)
+{
+    return r == i ? combine(acc, first(a, r)) : acc;
+}

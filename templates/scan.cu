@@ -2,7 +2,8 @@
 //
 // Prologue: KERNEL, BLOCK, index_t, COUNT (rows), LENGTH (elements of a row), acc_t, struct args,
 //   identity()            of the scan
-//   step(a, i, r, acc)    acc combined with element r of row i; stores the result there and returns it
+//   step(a, i, r, acc)    acc combined with element r of row i; stores the result there and returns
+//   it
 #ifndef KERNEL
 #include "sample.cuh"
 #endif

@@ -1,7 +1,8 @@
-// sort: a thread an element counts the elements of its row that come before it: that is its place. Equal elements keep their
-// order. For rows of up to some thousand elements.
+// sort: a thread an element counts the elements of its row that come before it: that is its place.
+// Equal elements keep their order. For rows of up to some thousand elements.
 //
-// Prologue: KERNEL, BLOCK, index_t, COUNT (elements in all), LENGTH (elements of a row), item_t, struct args,
+// Prologue: KERNEL, BLOCK, index_t, COUNT (elements in all), LENGTH (elements of a row), item_t,
+// struct args,
 //   load(a, i, r)        element r of row i
 //   before(x, y)         whether x belongs before y
 //   store(a, i, p, r)    place p of row i is taken by element r

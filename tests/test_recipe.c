@@ -18,7 +18,8 @@ static struct recipe sample(void)
     static struct recipe_buffer buffers[] = {{BUFFER_INPUT, 2, 0, 64, 16}, {BUFFER_OUTPUT, 0, 0, 64, 16},
                                              {BUFFER_WORK, 0, 256, 256, 16}, {BUFFER_DATA, 19, 0, 64, 4}};
     static struct plan_output outputs[] = {
-        {.tensor = true, .memory = MEMORY_FRESH, .dtype = DT_f32, .rank = 2, .sizes = {4, 4}, .strides = {4, 1}, .scalar_buffer = -1},
+        {.tensor = true, .memory = MEMORY_FRESH, .dtype = DT_f32, .rank = 2, .sizes = {4, 4}, .strides = {4, 1},
+         .scalar_buffer = -1},
         {.index = -1, .integer = 5, .scalar_buffer = -1}};
     static int64_t memories[] = {64};
     static struct recipe_pair pairs[] = {{0, 2}};

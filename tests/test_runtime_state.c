@@ -161,15 +161,18 @@ static void capture_case(const char *name)
         out[i] = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &o.out[i].owned->dl_tensor};
 
     cr_assert_eq(driver.begin(driver.stream, 2), 0);
-    ASSERT_FAILS(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream), PHASOR_NOT_READY, "capturing");
+    ASSERT_FAILS(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream),
+                 PHASOR_NOT_READY, "capturing");
     phasor_value owned[SLOTS_MAX];
-    ASSERT_FAILS(phasor_run(o.program, NULL, in, o.in_count, owned, o.out_count, driver.stream), PHASOR_NOT_READY, "phasor_run_into");
+    ASSERT_FAILS(phasor_run(o.program, NULL, in, o.in_count, owned, o.out_count, driver.stream),
+                 PHASOR_NOT_READY, "phasor_run_into");
     cr_assert_eq(driver.end(driver.stream, &graph), 0);
     cr_assert_eq(driver.graph_free(graph), 0);
 
     ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
     cr_assert_eq(driver.begin(driver.stream, 2), 0);
-    ASSERT_FAILS(phasor_run_into(o.program, NULL, o.in, o.in_count, out, o.out_count, driver.stream), PHASOR_NOT_READY, "host memory");
+    ASSERT_FAILS(phasor_run_into(o.program, NULL, o.in, o.in_count, out, o.out_count, driver.stream),
+                 PHASOR_NOT_READY, "host memory");
     ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
     ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
     cr_assert_eq(driver.end(driver.stream, &graph), 0);

@@ -35,7 +35,8 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc; i++)
         failed |= embed(out, i, argv[i]);
     fprintf(out, "struct embedded_file {\n    const char *name, *text;\n};\n");
-    fprintf(out, "extern const struct embedded_file %s[];\nconst struct embedded_file %s[] = {\n", argv[2], argv[2]);
+    fprintf(out, "extern const struct embedded_file %s[];\nconst struct embedded_file %s[] = {\n",
+            argv[2], argv[2]);
     for (int i = 3; i < argc; i++) {
         const char *slash = strrchr(argv[i], '/');
         fprintf(out, "    {\"%s\", file_%d},\n", slash ? slash + 1 : argv[i], i);

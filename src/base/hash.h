@@ -1,6 +1,7 @@
 /* hash.h - XXH3-128, of one block or of a sequence of fields.
  *
- * A key of several fields is built with lengths before them, so that ("ab", "c") and ("a", "bc") differ.
+ * A key of several fields is built with lengths before them, so that ("ab", "c") and ("a", "bc")
+ * differ.
  */
 #pragma once
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* memory.c - see memory.h. Blocks of an arena double in size up to 1 MiB; a larger request gets a block of its own. */
+/* memory.c - see memory.h. Blocks of an arena double in size up to 1 MiB; a larger request gets a
+ * block of its own. */
 #include "base/memory.h"
 
 #include <stdarg.h>
@@ -12,7 +13,8 @@ struct arena_block {
     struct arena_block *next;
     size_t nbytes;
 };
-_Static_assert(sizeof(struct arena_block) % ALIGNMENT == 0, "the first object of a block is aligned");
+_Static_assert(sizeof(struct arena_block) % ALIGNMENT == 0,
+               "the first object of a block is aligned");
 
 static struct memory_hooks hooks;
 

@@ -1,4 +1,5 @@
-/* status.c - the message of this thread. It has a fixed size, so that running out of memory can be reported too. */
+/* status.c - the message of this thread. It has a fixed size, so that running out of memory can be
+ * reported too. */
 #include "base/status.h"
 
 #include <stdarg.h>
@@ -21,7 +22,8 @@ phasor_status fail(phasor_status status, const char *format, ...)
         memcpy(message, text, (size_t)needed + 1);
         return status;
     }
-    /* A long message (a compiler log) is formatted in place: it never quotes the message it replaces. */
+    /* A long message (a compiler log) is formatted in place: it never quotes the message it
+     * replaces. */
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);

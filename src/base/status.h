@@ -1,7 +1,8 @@
 /* status.h - how every function of Phasor says that it failed.
  *
- * A function that can fail returns a phasor_status. The one that finds the trouble calls fail(), which keeps a sentence
- * for this thread (phasor_message() shows it) and returns the status; those above it only pass it on with TRY.
+ * A function that can fail returns a phasor_status. The one that finds the trouble calls fail(),
+ * which keeps a sentence for this thread (phasor_message() shows it) and returns the status; those
+ * above it only pass it on with TRY.
  *
  *     if (rank > RANK_MAX)
  *         return fail(PHASOR_ERROR_FILE, "%s: rank %d; at most %d", name, rank, RANK_MAX);
@@ -10,21 +11,25 @@
 #pragma once
 #include "phasor.h"
 
-#define TRY(expression)                                                                            \
-    do {                                                                                           \
-        const phasor_status try_status_ = (expression);                                            \
-        if (try_status_ != PHASOR_OK)                                                              \
-            return try_status_;                                                                    \
+#define TRY(expression)                                 \
+    do {                                                \
+        const phasor_status try_status_ = (expression); \
+        if (try_status_ != PHASOR_OK)                   \
+            return try_status_;                         \
     } while (0)
 
 /* Keeps the message for this thread and returns the status. The message replaces an earlier one. */
-phasor_status fail(phasor_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+phasor_status fail(phasor_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/* Puts "text: " before the message of this thread: the caller adds what the callee could not know (a file, an input). */
-phasor_status fail_in(phasor_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Puts "text: " before the message of this thread: the caller adds what the callee could not know
+ * (a file, an input). */
+phasor_status fail_in(phasor_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* The status for an allocation that failed. */
 phasor_status fail_memory(void);
 
-/* The message of the last failure on this thread; "" if there was none. Valid until this thread's next failure. */
+/* The message of the last failure on this thread; "" if there was none. Valid until this thread's
+ * next failure. */
 const char *message_get(void);

@@ -41,7 +41,8 @@ void text_format(struct text *text, const char *format, ...)
         text_add_bytes(text, small, (size_t)needed);
         return;
     }
-    if (text->failed || !array_room((void **)&text->at, &text->capacity, text->length + (size_t)needed + 1, 1)) {
+    if (text->failed ||
+        !array_room((void **)&text->at, &text->capacity, text->length + (size_t)needed + 1, 1)) {
         text->failed = true;
         return;
     }
@@ -54,7 +55,12 @@ void text_format(struct text *text, const char *format, ...)
 /* The length of the valid UTF-8 sequence at s, 0 when there is none. */
 static int utf8_length(const unsigned char *s)
 {
-    const int length = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+    const int length = s[0] < 0x80   ? 1
+                       : s[0] < 0xc2 ? 0
+                       : s[0] < 0xe0 ? 2
+                       : s[0] < 0xf0 ? 3
+                       : s[0] < 0xf5 ? 4
+                                     : 0;
     for (int i = 1; i < length; i++)
         if ((s[i] & 0xc0) != 0x80)
             return 0;

@@ -1,4 +1,5 @@
-/* text.h - a growing string. Failure sticks: after the last append, text_status() says whether all of it is there. */
+/* text.h - a growing string. Failure sticks: after the last append, text_status() says whether all
+ * of it is there. */
 #pragma once
 #include "base/status.h"
 
@@ -14,7 +15,8 @@ struct text {
 void text_add(struct text *text, const char *string);
 void text_add_bytes(struct text *text, const void *bytes, size_t nbytes);
 void text_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void text_add_json_string(struct text *text, const char *string); /* quoted and escaped; invalid UTF-8 becomes U+FFFD */
-const char *text_get(const struct text *text);                    /* "" when empty */
+void text_add_json_string(
+    struct text *text, const char *string); /* quoted and escaped; invalid UTF-8 becomes U+FFFD */
+const char *text_get(const struct text *text); /* "" when empty */
 phasor_status text_status(const struct text *text);
 void text_free(struct text *text);

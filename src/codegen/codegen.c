@@ -9,9 +9,10 @@
 
 enum { NAME_LENGTH_MAX = 56 };
 
-/* -- shared ---------------------------------------------------------------------------------------------------- */
+/* -- shared ------------------------------------------------------------------------------------ */
 
-void kernel_memory_order(const struct kernel_builder *builder, const struct buffer *buffer, int order[RANK_MAX])
+void kernel_memory_order(const struct kernel_builder *builder, const struct buffer *buffer,
+                         int order[RANK_MAX])
 {
     const struct sizes *sizes = &builder->plan->sizes;
     for (int d = 0; d < buffer->rank; d++) {
@@ -74,7 +75,8 @@ static bool lanes_stay_inside(const struct sizes *pool, const dim *sizes, int ra
     return lanes == 1;
 }
 
-int kernel_lanes(const struct kernel_builder *builder, const dim *sizes, int rank, int most, bool gapless)
+int kernel_lanes(const struct kernel_builder *builder, const dim *sizes, int rank, int most,
+                 bool gapless)
 {
     const struct sizes *pool = &builder->plan->sizes;
     const int64_t count = size_value(pool, kernel_count(builder, sizes, rank));
@@ -90,12 +92,14 @@ phasor_status kernel_pointer(struct kernel_builder *builder, int buffer, bool wr
     builder->written[buffer] |= written;
     if (builder->pointers[buffer] >= 0)
         return PHASOR_OK;
-    struct kernel_argument *arguments = NEW(&builder->plan->arena, struct kernel_argument, kernel->argument_count + 1);
+    struct kernel_argument *arguments =
+        NEW(&builder->plan->arena, struct kernel_argument, kernel->argument_count + 1);
     if (!arguments)
         return fail_memory();
     if (kernel->argument_count)
         memcpy(arguments, kernel->arguments, (size_t)kernel->argument_count * sizeof *arguments);
-    arguments[kernel->argument_count] = (struct kernel_argument){.is_buffer = true, .buffer = buffer};
+    arguments[kernel->argument_count] =
+        (struct kernel_argument){.is_buffer = true, .buffer = buffer};
     builder->pointers[buffer] = kernel->argument_count++;
     kernel->arguments = arguments;
     return PHASOR_OK;
@@ -119,7 +123,7 @@ bool kernel_is_wide(const struct kernel_builder *builder)
     return builder->runs > most;
 }
 
-/* -- the source ------------------------------------------------------------------------------------------------ */
+/* -- the source -------------------------------------------------------------------------------- */
 
 /* "mul_fma": the operators that compute something, in the graph's order, each once. */
 static phasor_status kernel_name(struct kernel_builder *builder)
@@ -137,9 +141,11 @@ static phasor_status kernel_name(struct kernel_builder *builder)
         if (kind != KIND_VIEW && name.length + strlen(op_info[n->op].name) < NAME_LENGTH_MAX)
             text_format(&name, "%s%s", name.length ? "_" : "", op_info[n->op].name);
     }
-    builder->launch->name = arena_format(&plan->arena, "phasor_%s", name.length ? text_get(&name) : "copy");
+    builder->launch->name =
+        arena_format(&plan->arena, "phasor_%s", name.length ? text_get(&name) : "copy");
     builder->launch->operators = arena_string(&plan->arena, text_get(&operators));
-    const bool failed = name.failed || operators.failed || !builder->launch->name || !builder->launch->operators;
+    const bool failed =
+        name.failed || operators.failed || !builder->launch->name || !builder->launch->operators;
     text_free(&name);
     text_free(&operators);
     return failed ? fail_memory() : PHASOR_OK;
@@ -163,7 +169,8 @@ static void emit_arguments(struct kernel_builder *builder, struct text *out)
     text_add(out, "};\n\n");
 }
 
-/* What the kinds of kernels differ in here: the template, and the function that fills in its prologue. */
+/* What the kinds of kernels differ in here: the template, and the function that fills in its
+ * prologue. */
 static const struct {
     const char *file;
     size_t text; /* offset in struct templates */
@@ -189,7 +196,8 @@ static phasor_status kernel_source(struct kernel_builder *builder)
     struct kernel *kernel = builder->launch;
     const bool parts = builder->part >= 0;
     struct text out = {0};
-    text_format(&out, "#line 1 \"device.cuh\"\n%s\n#line 1 \"prologue\"\n", builder->templates->device);
+    text_format(&out, "#line 1 \"device.cuh\"\n%s\n#line 1 \"prologue\"\n",
+                builder->templates->device);
     text_format(&out, "#define KERNEL %s\n#define BLOCK %u\n", kernel->name, builder->block);
     if (parts)
         text_format(&out, "#define PARTS %d\n", builder->part + 1);
@@ -200,7 +208,8 @@ static phasor_status kernel_source(struct kernel_builder *builder)
     text_format(&out, "\n#line 1 \"%s\"\n%s", parts ? "maps.cu" : kinds[kernel->kind].file,
                 parts ? builder->templates->maps : template_text(builder->templates, kernel->kind));
     kernel->source = out.failed || builder->functions.failed || builder->defines.failed
-                         ? NULL : arena_string(&builder->plan->arena, text_get(&out));
+                         ? NULL
+                         : arena_string(&builder->plan->arena, text_get(&out));
     if (kernel->source)
         kernel->key = hash_bytes(kernel->source, strlen(kernel->source));
     text_free(&out);
@@ -210,17 +219,19 @@ static phasor_status kernel_source(struct kernel_builder *builder)
 /* The part's blocks and runs, as the template wants them. */
 static phasor_status part_geometry(struct kernel_builder *builder)
 {
-    const int64_t per_block = builder->kernel->kind == KERNEL_REDUCE ? builder->side : builder->block;
+    const int64_t per_block =
+        builder->kernel->kind == KERNEL_REDUCE ? builder->side : builder->block;
     const int64_t blocks = builder->runs / per_block + (builder->runs % per_block != 0);
     if (blocks > INT32_MAX - (int64_t)builder->blocks)
-        return fail(PHASOR_ERROR_INPUT, "%lld blocks; a launch has at most %d", (long long)blocks, INT32_MAX);
+        return fail(PHASOR_ERROR_INPUT, "%lld blocks; a launch has at most %d", (long long)blocks,
+                    INT32_MAX);
     char number[16] = "";
     if (builder->part >= 0) {
         snprintf(number, sizeof number, "%d", builder->part);
         text_format(&builder->defines, "#define BLOCKS%s %lldu\n", number, (long long)blocks);
     }
-    text_format(&builder->defines, "#define COUNT%s %llu%s\n", number, (unsigned long long)builder->runs,
-                kernel_is_wide(builder) ? "ull" : "u");
+    text_format(&builder->defines, "#define COUNT%s %llu%s\n", number,
+                (unsigned long long)builder->runs, kernel_is_wide(builder) ? "ull" : "u");
     builder->blocks += (uint32_t)blocks;
     return PHASOR_OK;
 }
@@ -234,11 +245,15 @@ static int64_t kernel_bytes(const struct kernel_builder *builder)
         const struct buffer *buffer = &plan->buffers.at[b];
         int64_t loads = 0;
         for (expr e = 1; e < builder->trace.expressions.count; e++)
-            loads += builder->trace.expressions.at[e].kind == EXPR_LOAD && builder->trace.expressions.at[e].buffer == (int)b;
-        const int64_t all = size_value(&plan->sizes, kernel_count(builder, buffer->sizes, buffer->rank));
+            loads += builder->trace.expressions.at[e].kind == EXPR_LOAD &&
+                     builder->trace.expressions.at[e].buffer == (int)b;
+        const int64_t all =
+            size_value(&plan->sizes, kernel_count(builder, buffer->sizes, buffer->rank));
         const enum kernel_kind kind = builder->kernel->kind;
-        const int64_t length = kind == KERNEL_MAP || kind == KERNEL_ROW || kind == KERNEL_SCATTER ? 1 : all;
-        const int64_t read = length > 1 || loads * builder->runs > all ? all : loads * builder->runs;
+        const int64_t length =
+            kind == KERNEL_MAP || kind == KERNEL_ROW || kind == KERNEL_SCATTER ? 1 : all;
+        const int64_t read =
+            length > 1 || loads * builder->runs > all ? all : loads * builder->runs;
         bytes += (loads ? read : 0) * dtype_size(buffer->dtype);
         if (builder->written[b])
             bytes += builder->runs * (int64_t)builder->lanes * dtype_size(buffer->dtype);
@@ -249,7 +264,8 @@ static int64_t kernel_bytes(const struct kernel_builder *builder)
 static phasor_status part_build(struct kernel_builder *builder)
 {
     const struct plan *plan = builder->plan;
-    TRY(trace_init(&builder->trace, plan, builder->kernel, &builder->plan->sizes, &builder->scratch));
+    TRY(trace_init(&builder->trace, plan, builder->kernel, &builder->plan->sizes,
+                   &builder->scratch));
     TRY(kinds[builder->kernel->kind].build(builder));
     TRY(part_geometry(builder));
     builder->bytes += kernel_bytes(builder);
@@ -281,9 +297,11 @@ static phasor_status launch_end(struct kernel_builder *builder)
 }
 
 /* Kernels first..first + count of the plan become the one at first. */
-static phasor_status launch_build(struct plan *plan, size_t first, size_t count, const struct templates *templates)
+static phasor_status launch_build(struct plan *plan, size_t first, size_t count,
+                                  const struct templates *templates)
 {
-    struct kernel_builder builder = {.plan = plan, .launch = &plan->kernels.at[first], .templates = templates, .part = -1};
+    struct kernel_builder builder = {
+        .plan = plan, .launch = &plan->kernels.at[first], .templates = templates, .part = -1};
     phasor_status status = launch_begin(&builder);
     for (size_t k = 0; k < count && status == PHASOR_OK; k++) {
         builder.kernel = &plan->kernels.at[first + k];
@@ -295,7 +313,8 @@ static phasor_status launch_build(struct plan *plan, size_t first, size_t count,
     if (status == PHASOR_OK)
         status = launch_end(&builder);
     if (status != PHASOR_OK)
-        status = fail_in(status, "%s", graph_node(&plan->graph, builder.launch->stores[0].node)->name);
+        status =
+            fail_in(status, "%s", graph_node(&plan->graph, builder.launch->stores[0].node)->name);
     text_free(&builder.functions);
     text_free(&builder.defines);
     arena_free(&builder.scratch);
@@ -306,7 +325,9 @@ phasor_status codegen_plan(struct plan *plan, const struct templates *templates)
 {
     size_t launches = 0;
     for (size_t k = 0, end; k < plan->kernels.count; k = end) {
-        for (end = k + 1; end < plan->kernels.count && plan->kernels.at[end].launch == plan->kernels.at[k].launch; end++)
+        for (end = k + 1; end < plan->kernels.count &&
+                          plan->kernels.at[end].launch == plan->kernels.at[k].launch;
+             end++)
             continue;
         TRY(launch_build(plan, k, end - k, templates));
         plan->kernels.at[launches++] = plan->kernels.at[k];

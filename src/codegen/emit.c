@@ -11,15 +11,17 @@
 static const struct {
     const char *type, *suffix;
 } types[DT_COUNT] = {
-    [DT_bool] = {"bool", ""}, [DT_u8] = {"unsigned char", ""}, [DT_i8] = {"signed char", ""}, [DT_i16] = {"short", ""},
-    [DT_i32] = {"int", ""}, [DT_i64] = {"long long", ""}, [DT_f16] = {"float", "f"}, [DT_bf16] = {"float", "f"},
-    [DT_f32] = {"float", "f"}, [DT_f64] = {"double", ""},
+    [DT_bool] = {"bool", ""},  [DT_u8] = {"unsigned char", ""}, [DT_i8] = {"signed char", ""},
+    [DT_i16] = {"short", ""},  [DT_i32] = {"int", ""},          [DT_i64] = {"long long", ""},
+    [DT_f16] = {"float", "f"}, [DT_bf16] = {"float", "f"},      [DT_f32] = {"float", "f"},
+    [DT_f64] = {"double", ""},
 };
 
 /* CUDA cells of the operator table. */
 static const char *const cells[OP_COUNT] = {
 #define NONE NULL
-#define MAP(name, n, type, on, complex, rules, domain, ulp, cost, c, complex_c, cuda) [OP_##name] = cuda,
+#define MAP(name, n, type, on, complex, rules, domain, ulp, cost, c, complex_c, cuda) \
+    [OP_##name] = cuda,
 #include "graph/ops.def"
 #undef NONE
 };
@@ -40,14 +42,16 @@ enum { EMISSION_ADDS = 4096 };
 phasor_status emitter_init(struct emitter *emitter, struct trace *trace, struct text *out)
 {
     *emitter = (struct emitter){.trace = trace, .out = out};
-    /* Emission divides forms, and kernels along rows trace what they store while they emit: there is room for the atoms,
-     * guards and expressions that this makes. */
+    /* Emission divides forms, and kernels along rows trace what they store while they emit: there
+     * is room for the atoms, guards and expressions that this makes. */
     emitter->atom_room = trace->index.atoms.count + EMISSION_ADDS;
     emitter->atoms = memory_new(emitter->atom_room);
     emitter->guards = memory_new(trace->guards.count + EMISSION_ADDS);
     emitter->expressions = memory_new(trace->expressions.count + EMISSION_ADDS);
     emitter->rounded = memory_new(trace->expressions.count + EMISSION_ADDS);
-    return emitter->atoms && emitter->guards && emitter->expressions && emitter->rounded ? PHASOR_OK : fail_memory();
+    return emitter->atoms && emitter->guards && emitter->expressions && emitter->rounded
+               ? PHASOR_OK
+               : fail_memory();
 }
 
 void emitter_free(struct emitter *emitter)
@@ -64,7 +68,7 @@ int emit_cost(const struct trace *trace)
     return (int)trace->expressions.count;
 }
 
-/* -- numbers and cells ----------------------------------------------------------------------------------------- */
+/* -- numbers and cells ------------------------------------------------------------------------- */
 
 static void real_text(double x, bool single, char name[NAME_SIZE])
 {
@@ -73,7 +77,8 @@ static void real_text(double x, bool single, char name[NAME_SIZE])
         return;
     }
     if (isinf(x)) {
-        snprintf(name, NAME_SIZE, "(%s%s)", x < 0 ? "-" : "", single ? "INFINITE" : "(double)INFINITE");
+        snprintf(name, NAME_SIZE, "(%s%s)", x < 0 ? "-" : "",
+                 single ? "INFINITE" : "(double)INFINITE");
         return;
     }
     char digits[32];
@@ -86,7 +91,8 @@ static void real_text(double x, bool single, char name[NAME_SIZE])
         *c = strchr("0123456789eE+-", *c) ? *c : '.';
     const bool whole = !strpbrk(digits, ".e");
     const bool negative = signbit(x);
-    snprintf(name, NAME_SIZE, "%s%s%s%s%s", negative ? "(" : "", digits, whole ? ".0" : "", single ? "f" : "", negative ? ")" : "");
+    snprintf(name, NAME_SIZE, "%s%s%s%s%s", negative ? "(" : "", digits, whole ? ".0" : "",
+             single ? "f" : "", negative ? ")" : "");
 }
 
 void emit_number(enum dtype dtype, struct number number, char name[NAME_SIZE])
@@ -96,7 +102,8 @@ void emit_number(enum dtype dtype, struct number number, char name[NAME_SIZE])
     else if (dtype == DT_i64 && number.i == INT64_MIN)
         snprintf(name, NAME_SIZE, "(-9223372036854775807LL - 1)");
     else if (dtype_is_integer(dtype))
-        snprintf(name, NAME_SIZE, number.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", number.i, dtype == DT_i64 ? "LL" : "");
+        snprintf(name, NAME_SIZE, number.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", number.i,
+                 dtype == DT_i64 ? "LL" : "");
     else
         real_text(dtype == DT_f64 ? number.re : (float)number.re, dtype != DT_f64, name);
 }
@@ -118,12 +125,15 @@ void emit_cell(const char *cell, enum dtype dtype, const char *const *operands, 
     }
 }
 
-/* -- index forms ----------------------------------------------------------------------------------------------- */
+/* -- index forms ------------------------------------------------------------------------------- */
 
 static void emit_size(struct emitter *emitter, dim d, struct text *out)
 {
     const int64_t size = size_value(emitter->trace->index.sizes, d);
-    text_format(out, size < 0 ? "(index_t)%" PRId64 "%s" : "%" PRId64 "%s", size, emitter->wide ? "LL" : size < 0 ? "" : "u");
+    text_format(out, size < 0 ? "(index_t)%" PRId64 "%s" : "%" PRId64 "%s", size,
+                emitter->wide ? "LL"
+                : size < 0    ? ""
+                              : "u");
 }
 
 static void atom_name(struct emitter *emitter, atom a, char name[NAME_SIZE]);
@@ -155,7 +165,8 @@ void emit_form(struct emitter *emitter, form f, struct text *out)
 static void emit_form_closed(struct emitter *emitter, form f, struct text *out)
 {
     const struct index_form *at = &emitter->trace->index.forms.at[f];
-    const bool closed = at->count == 0 || (at->count == 1 && at->constant == 0 && at->terms[0].coefficient == 1);
+    const bool closed =
+        at->count == 0 || (at->count == 1 && at->constant == 0 && at->terms[0].coefficient == 1);
     text_add(out, closed ? "" : "(");
     emit_form(emitter, f, out);
     text_add(out, closed ? "" : ")");
@@ -188,7 +199,8 @@ static void atom_name(struct emitter *emitter, atom a, char name[NAME_SIZE])
     }
     snprintf(name, NAME_SIZE, "d%u", a);
     if (a >= emitter->atom_room)
-        emitter_fail(emitter, fail(PHASOR_ERROR_COMPILE, "a kernel with more than %zu index digits", emitter->atom_room));
+        emitter_fail(emitter, fail(PHASOR_ERROR_COMPILE, "a kernel with more than %zu index digits",
+                                   emitter->atom_room));
     if (a >= emitter->atom_room || emitter->atoms[a])
         return;
     emitter->atoms[a] = true;
@@ -226,7 +238,7 @@ void emit_guard(struct emitter *emitter, guard g)
     text_free(&line);
 }
 
-/* -- values ---------------------------------------------------------------------------------------------------- */
+/* -- values ------------------------------------------------------------------------------------ */
 
 /* Element `at` of chunk variable x as a value of the dtype. */
 static void element_text(enum dtype dtype, int x, int at, struct text *out)
@@ -266,7 +278,8 @@ static void emit_map(struct emitter *emitter, expr e, struct text *line)
         dtype = expression_at(emitter, at->arguments[0])->dtype;
     if (at->op == OP_cast && at->dtype == DT_bool)
         text_format(line, "%s != 0", operands[0]);
-    else if (at->op == OP_cast && dtype_is_integer(at->dtype) && !dtype_is_integer(expression_at(emitter, at->arguments[0])->dtype))
+    else if (at->op == OP_cast && dtype_is_integer(at->dtype) &&
+             !dtype_is_integer(expression_at(emitter, at->arguments[0])->dtype))
         text_format(line, "(%s)to_integer(%s)", types[dtype].type, operands[0]);
     else
         emit_cell(cells[at->op], dtype, operands, line);
@@ -295,7 +308,8 @@ static void emit_load(struct emitter *emitter, const struct expression *at, stru
     int element = 0;
     const int chunk = chunk_find(emitter, at, &element);
     if (chunk < 0) {
-        emitter_fail(emitter, fail(PHASOR_ERROR_COMPILE, "internal: an element that no load was planned for"));
+        emitter_fail(emitter, fail(PHASOR_ERROR_COMPILE,
+                                   "internal: an element that no load was planned for"));
         return;
     }
     emit_chunk(emitter, chunk);
@@ -327,8 +341,8 @@ static void emit_line(struct emitter *emitter, expr e)
     } else
         text_add(&line, "result");
     const char *comment = line_comment(at);
-    text_format(emitter->out, "    const %s v%u = %s;%s%s\n", types[at->dtype].type, e, text_get(&line), comment ? " // " : "",
-                comment ? comment : "");
+    text_format(emitter->out, "    const %s v%u = %s;%s%s\n", types[at->dtype].type, e,
+                text_get(&line), comment ? " // " : "", comment ? comment : "");
     if (line.failed)
         emitter_fail(emitter, fail_memory());
     text_free(&line);
@@ -338,7 +352,8 @@ static void emit_line(struct emitter *emitter, expr e)
 static bool is_renaming(const struct emitter *emitter, const struct expression *at)
 {
     return at->kind == EXPR_MAP && at->op == OP_cast &&
-           strcmp(types[at->dtype].type, types[expression_at(emitter, at->arguments[0])->dtype].type) == 0;
+           strcmp(types[at->dtype].type,
+                  types[expression_at(emitter, at->arguments[0])->dtype].type) == 0;
 }
 
 static void emit_unrounded(struct emitter *emitter, expr e, char name[NAME_SIZE])
@@ -367,7 +382,8 @@ void emit_value(struct emitter *emitter, expr e, char name[NAME_SIZE])
         return;
     if (!emitter->rounded[e]) {
         emitter->rounded[e] = true;
-        text_format(emitter->out, "    const float r%u = round_%s(%s);\n", e, dtype_text(at->dtype), name);
+        text_format(emitter->out, "    const float r%u = round_%s(%s);\n", e, dtype_text(at->dtype),
+                    name);
     }
     snprintf(name, NAME_SIZE, "r%u", e);
 }
@@ -380,10 +396,11 @@ void emit_result(enum dtype dtype, struct text *out)
         text_format(out, "    const %s result = (%s)acc;\n", types[dtype].type, types[dtype].type);
 }
 
-/* -- stores ---------------------------------------------------------------------------------------------------- */
+/* -- stores ------------------------------------------------------------------------------------ */
 
 /* Word `word` of a run of lanes. */
-static void word_text(enum dtype dtype, char (*names)[NAME_SIZE], int word, int lanes, struct text *out)
+static void word_text(enum dtype dtype, char (*names)[NAME_SIZE], int word, int lanes,
+                      struct text *out)
 {
     const int nbytes = dtype_size(dtype);
     if (nbytes == 8) {
@@ -396,24 +413,27 @@ static void word_text(enum dtype dtype, char (*names)[NAME_SIZE], int word, int 
         return;
     }
     if (is_half(dtype)) {
-        text_format(out, "pack_%s(%s, %s)", dtype_text(dtype), names[first], first + 1 < lanes ? names[first + 1] : "0.0f");
+        text_format(out, "pack_%s(%s, %s)", dtype_text(dtype), names[first],
+                    first + 1 < lanes ? names[first + 1] : "0.0f");
         return;
     }
     for (int i = 0; i < per_word && first + i < lanes; i++)
-        text_format(out, i ? " | (u32)(unsigned %s)%s << %d" : "(u32)(unsigned %s)%s", nbytes == 1 ? "char" : "short",
-                    names[first + i], 8 * nbytes * i);
+        text_format(out, i ? " | (u32)(unsigned %s)%s << %d" : "(u32)(unsigned %s)%s",
+                    nbytes == 1 ? "char" : "short", names[first + i], 8 * nbytes * i);
 }
 
-static void emit_run(struct emitter *emitter, int buffer, form index, char (*names)[NAME_SIZE], int lanes)
+static void emit_run(struct emitter *emitter, int buffer, form index, char (*names)[NAME_SIZE],
+                     int lanes)
 {
     const struct buffer *b = plan_buffer(emitter->trace->plan, buffer);
     const int nbytes = lanes * dtype_size(b->dtype), words = nbytes < 4 ? 1 : nbytes / 4;
-    /* What the kernel's caller reads next is not kept in the cache; what the next kernel reads is. */
+    /* What the kernel's caller reads next is not kept in the cache; what the next kernel reads is.
+     */
     const bool streams = b->kind == BUFFER_OUTPUT || b->kind == BUFFER_SLOT;
     struct text text = {0};
     emit_form(emitter, index, &text);
-    text_format(emitter->out, "    %s%d(a.p%d, %s, vec%d{{", streams ? "stream" : "store", nbytes, emitter->pointers[buffer],
-                text_get(&text), words * 4);
+    text_format(emitter->out, "    %s%d(a.p%d, %s, vec%d{{", streams ? "stream" : "store", nbytes,
+                emitter->pointers[buffer], text_get(&text), words * 4);
     for (int word = 0; word < words; word++) {
         text_add(emitter->out, word ? ", " : "");
         word_text(b->dtype, names, word, lanes, emitter->out);
@@ -425,7 +445,8 @@ static void emit_run(struct emitter *emitter, int buffer, form index, char (*nam
 }
 
 /* Whether lanes 0..count stand one after another in memory. */
-static bool addresses_run(struct emitter *emitter, const form *addresses, int count, form *rest, int64_t *start)
+static bool addresses_run(struct emitter *emitter, const form *addresses, int count, form *rest,
+                          int64_t *start)
 {
     for (int i = 0; i < count; i++) {
         form this_rest;
@@ -442,7 +463,8 @@ static bool addresses_run(struct emitter *emitter, const form *addresses, int co
     return true;
 }
 
-static int store_width(struct emitter *emitter, const struct buffer *buffer, form rest, int64_t start, int count)
+static int store_width(struct emitter *emitter, const struct buffer *buffer, form rest,
+                       int64_t start, int count)
 {
     const int nbytes = dtype_size(buffer->dtype);
     int width = 16 / nbytes;
@@ -452,7 +474,8 @@ static int store_width(struct emitter *emitter, const struct buffer *buffer, for
     return width;
 }
 
-void emit_store(struct emitter *emitter, int buffer, const form *addresses, const expr *lanes, int count)
+void emit_store(struct emitter *emitter, int buffer, const form *addresses, const expr *lanes,
+                int count)
 {
     char names[16][NAME_SIZE];
     form rest = 0;
@@ -464,7 +487,9 @@ void emit_store(struct emitter *emitter, int buffer, const form *addresses, cons
             emit_run(emitter, buffer, addresses[i], names + i, 1);
         return;
     }
-    const int width = store_width(emitter, plan_buffer(emitter->trace->plan, buffer), rest, start, count);
+    const int width =
+        store_width(emitter, plan_buffer(emitter->trace->plan, buffer), rest, start, count);
     for (int i = 0; i < count; i += width)
-        emit_run(emitter, buffer, emit_run_index(emitter, rest, start + i, width), names + i, width);
+        emit_run(emitter, buffer, emit_run_index(emitter, rest, start + i, width), names + i,
+                 width);
 }

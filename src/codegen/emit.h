@@ -28,13 +28,18 @@ struct emitter {
 phasor_status emitter_init(struct emitter *emitter, struct trace *trace, struct text *out);
 void emitter_free(struct emitter *emitter);
 
-/* Plans the loads of these roots (and what they need) and writes them; values follow where they are asked for. */
+/* Plans the loads of these roots (and what they need) and writes them; values follow where they are
+ * asked for. */
 void emit_loads(struct emitter *emitter, const expr *roots, int count);
+/* The same, and what the addresses need that are read from memory. */
+void emit_loads_for(struct emitter *emitter, const expr *roots, int count, const form *addresses,
+                    int address_count);
 /* Writes what the expression needs; its name, or a literal, goes to `name`. */
 enum { NAME_SIZE = 64 };
 void emit_value(struct emitter *emitter, expr e, char name[NAME_SIZE]);
 /* Stores lanes of a buffer at addresses (forms in elements), as wide as alignment allows. */
-void emit_store(struct emitter *emitter, int buffer, const form *addresses, const expr *lanes, int count);
+void emit_store(struct emitter *emitter, int buffer, const form *addresses, const expr *lanes,
+                int count);
 /* A form as text: "i / 16 * 32 + 5"; atoms it needs are written first. */
 void emit_form(struct emitter *emitter, form f, struct text *out);
 

@@ -3,13 +3,14 @@
  *     elements q[8*i + 0] ... q[8*i + 7] of bf16      const vec16 x0 = read16(a.p0, i);
  *     elements f[16*s + 2*d], f[16*s + 2*d + 1]       const vec8 x1 = read8(a.p1, s * 8 + d);
  *
- * All elements that a function reads are grouped by buffer, index without its constant, and guard; the constants of a group
- * are covered by aligned chunks of up to 16 bytes that lie between elements which are read anyway. */
+ * All elements that a function reads are grouped by buffer, index without its constant, and guard;
+ * the constants of a group are covered by aligned chunks of up to 16 bytes that lie between
+ * elements which are read anyway. */
 #include "codegen/emit_private.h"
 
 #include <stdlib.h>
 
-/* -- loads ----------------------------------------------------------------------------------------------------- */
+/* -- loads ------------------------------------------------------------------------------------- */
 
 struct load {
     expr e;
@@ -42,15 +43,18 @@ static int64_t floor_to(int64_t n, int64_t multiple)
     return n - (rest < 0 ? rest + multiple : rest);
 }
 
-/* The widest aligned chunk around loads[at] that reads no element outside the group's and at least half in vain. */
-static struct chunk chunk_choose(struct emitter *emitter, const struct load *group, int count, int at)
+/* The widest aligned chunk around loads[at] that reads no element outside the group's and at least
+ * half in vain. */
+static struct chunk chunk_choose(struct emitter *emitter, const struct load *group, int count,
+                                 int at)
 {
     const struct load *load = &group[at];
     const struct buffer *buffer = plan_buffer(emitter->trace->plan, load->buffer);
     const int nbytes = dtype_size(buffer->dtype);
     for (int width = 16 / nbytes; width > 1; width /= 2) {
         const int64_t start = floor_to(load->constant, width);
-        if (buffer->alignment < width * nbytes || start < group[0].constant || start + width - 1 > group[count - 1].constant ||
+        if (buffer->alignment < width * nbytes || start < group[0].constant ||
+            start + width - 1 > group[count - 1].constant ||
             !index_is_multiple(&emitter->trace->index, load->rest, width))
             continue;
         int used = 0;
@@ -137,8 +141,8 @@ int chunk_find(const struct emitter *emitter, const struct expression *load, int
     index_split(&emitter->trace->index, load->index, &rest, &constant);
     for (size_t i = 0; i < emitter->chunks.count; i++) {
         const struct chunk *c = &emitter->chunks.at[i];
-        if (c->buffer == load->buffer && c->rest == rest && c->guard == load->guard && constant >= c->start &&
-            constant < c->start + c->width) {
+        if (c->buffer == load->buffer && c->rest == rest && c->guard == load->guard &&
+            constant >= c->start && constant < c->start + c->width) {
             *element = (int)(constant - c->start);
             return (int)i;
         }
@@ -168,8 +172,8 @@ void emit_chunk(struct emitter *emitter, int at)
     text_format(emitter->out, "    const vec%d x%d = ", words, at);
     if (c->guard)
         text_format(emitter->out, "!g%u ? vec%d{} : ", c->guard, words);
-    text_format(emitter->out, "%s%d(a.p%d, %s);\n", emitter->written[c->buffer] ? "load" : "read", nbytes,
-                emitter->pointers[c->buffer], text_get(&index));
+    text_format(emitter->out, "%s%d(a.p%d, %s);\n", emitter->written[c->buffer] ? "load" : "read",
+                nbytes, emitter->pointers[c->buffer], text_get(&index));
     if (index.failed)
         emitter_fail(emitter, fail_memory());
     text_free(&index);
@@ -177,12 +181,20 @@ void emit_chunk(struct emitter *emitter, int at)
 
 void emit_loads(struct emitter *emitter, const expr *roots, int count)
 {
+    emit_loads_for(emitter, roots, count, NULL, 0);
+}
+
+void emit_loads_for(struct emitter *emitter, const expr *roots, int count, const form *addresses,
+                    int address_count)
+{
     const size_t expressions = emitter->trace->expressions.count;
     bool *needed = memory_new(expressions);
     struct load *loads = memory_new(expressions * sizeof *loads);
     if (needed && loads) {
         for (int i = 0; i < count; i++)
             mark_needed(emitter, roots[i], needed);
+        for (int i = 0; i < address_count; i++)
+            mark_form(emitter, addresses[i], needed);
         const int load_count = collect_loads(emitter, needed, loads);
         plan_chunks(emitter, loads, load_count);
         for (size_t i = 0; i < emitter->chunks.count; i++)
@@ -193,4 +205,3 @@ void emit_loads(struct emitter *emitter, const expr *roots, int count)
     memory_free(needed);
     memory_free(loads);
 }
-

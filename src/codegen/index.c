@@ -40,7 +40,7 @@ static dim minus_one(struct index_pool *pool, dim d)
     return size_sub(pool->sizes, d, 1);
 }
 
-/* -- interning ------------------------------------------------------------------------------------------------- */
+/* -- interning --------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
@@ -60,7 +60,8 @@ static bool form_equal(const struct index_form *a, const struct index_form *b)
     if (a->constant != b->constant || a->count != b->count)
         return false;
     for (int i = 0; i < a->count; i++)
-        if (a->terms[i].coefficient != b->terms[i].coefficient || a->terms[i].atom != b->terms[i].atom)
+        if (a->terms[i].coefficient != b->terms[i].coefficient ||
+            a->terms[i].atom != b->terms[i].atom)
             return false;
     return true;
 }
@@ -89,7 +90,8 @@ static void form_bounds(struct index_pool *pool, struct index_form *f)
     f->lowest = f->highest = f->constant;
     for (int i = 0; i < f->count; i++) {
         const dim coefficient = f->terms[i].coefficient;
-        const dim span = size_mul(sizes, coefficient, minus_one(pool, pool->atoms.at[f->terms[i].atom].extent));
+        const dim span =
+            size_mul(sizes, coefficient, minus_one(pool, pool->atoms.at[f->terms[i].atom].extent));
         if (sizes->nodes.at[coefficient].low >= 0)
             f->highest = size_add(sizes, f->highest, span);
         else
@@ -134,15 +136,15 @@ phasor_status index_status(const struct index_pool *pool)
     return pool->failed ? fail_memory() : sizes_status(pool->sizes);
 }
 
-/* -- atoms ----------------------------------------------------------------------------------------------------- */
+/* -- atoms ------------------------------------------------------------------------------------- */
 
 static form atom_form(struct index_pool *pool, struct index_atom new)
 {
     atom at = 0;
     for (; at < pool->atoms.count; at++) {
         const struct index_atom *old = &pool->atoms.at[at];
-        if (old->kind == new.kind && old->base == new.base && old->low == new.low && old->high == new.high &&
-            old->source == new.source)
+        if (old->kind == new.kind && old->base == new.base && old->low == new.low &&
+            old->high == new.high && old->source == new.source)
             break;
     }
     if (at == pool->atoms.count && !array_push(&pool->atoms, new))
@@ -164,12 +166,14 @@ form index_literal(struct index_pool *pool, int64_t value)
 
 form index_variable(struct index_pool *pool, uint32_t source, dim extent)
 {
-    return atom_form(pool, (struct index_atom){.kind = ATOM_VARIABLE, .extent = extent, .source = source});
+    return atom_form(
+        pool, (struct index_atom){.kind = ATOM_VARIABLE, .extent = extent, .source = source});
 }
 
 form index_value(struct index_pool *pool, uint32_t source, dim extent)
 {
-    return atom_form(pool, (struct index_atom){.kind = ATOM_VALUE, .extent = extent, .source = source});
+    return atom_form(pool,
+                     (struct index_atom){.kind = ATOM_VALUE, .extent = extent, .source = source});
 }
 
 /* The only atom of a form that is just that atom; false otherwise. */
@@ -190,8 +194,10 @@ static bool digit_compose(struct index_pool *pool, form *base, dim *low, dim *hi
     dim rest;
     if (!only_atom(pool, *base, &inner) || inner.kind != ATOM_DIGIT)
         return false;
-    const dim new_low = size_mul(sizes, inner.low, *low), new_high = *high ? size_mul(sizes, inner.low, *high) : inner.high;
-    const bool fits = inner.high == 0 || size_divide_exactly(sizes, inner.high, *high ? new_high : new_low, &rest);
+    const dim new_low = size_mul(sizes, inner.low, *low),
+              new_high = *high ? size_mul(sizes, inner.low, *high) : inner.high;
+    const bool fits = inner.high == 0 ||
+                      size_divide_exactly(sizes, inner.high, *high ? new_high : new_low, &rest);
     if (!fits)
         return false;
     *base = inner.base;
@@ -212,17 +218,22 @@ static form digit(struct index_pool *pool, form base, dim low, dim high)
         high = 0;
     if (b->count == 0 && size_is_literal(sizes, b->constant)) {
         const dim quotient = size_floordiv(sizes, b->constant, low);
-        return index_constant(pool, high ? size_binary(sizes, SIZE_MOD, quotient, size_floordiv(sizes, high, low)) : quotient);
+        return index_constant(
+            pool, high ? size_binary(sizes, SIZE_MOD, quotient, size_floordiv(sizes, high, low))
+                       : quotient);
     }
     if (low == 1 && high == 0)
         return base;
-    const dim extent = high ? size_floordiv(sizes, high, low) : size_add(sizes, size_floordiv(sizes, highest, low), 1);
+    const dim extent = high ? size_floordiv(sizes, high, low)
+                            : size_add(sizes, size_floordiv(sizes, highest, low), 1);
     if (extent == 1)
         return 0;
-    return atom_form(pool, (struct index_atom){.kind = ATOM_DIGIT, .extent = extent, .base = base, .low = low, .high = high});
+    return atom_form(
+        pool, (struct index_atom){
+                  .kind = ATOM_DIGIT, .extent = extent, .base = base, .low = low, .high = high});
 }
 
-/* -- sums ------------------------------------------------------------------------------------------------------ */
+/* -- sums -------------------------------------------------------------------------------------- */
 
 static void sum_of(const struct index_pool *pool, form f, struct sum *sum)
 {
@@ -241,27 +252,32 @@ static bool sum_add_term(struct index_pool *pool, struct sum *sum, dim coefficie
     if (at < sum->count && sum->terms[at].atom == a) {
         sum->terms[at].coefficient = size_add(pool->sizes, sum->terms[at].coefficient, coefficient);
         if (sum->terms[at].coefficient == 0)
-            memmove(&sum->terms[at], &sum->terms[at + 1], (size_t)(--sum->count - at) * sizeof sum->terms[0]);
+            memmove(&sum->terms[at], &sum->terms[at + 1],
+                    (size_t)(--sum->count - at) * sizeof sum->terms[0]);
         return true;
     }
     if (sum->count == TERMS_MAX)
         return false;
-    memmove(&sum->terms[at + 1], &sum->terms[at], (size_t)(sum->count++ - at) * sizeof sum->terms[0]);
+    memmove(&sum->terms[at + 1], &sum->terms[at],
+            (size_t)(sum->count++ - at) * sizeof sum->terms[0]);
     sum->terms[at] = (struct index_term){coefficient, a};
     return true;
 }
 
 static void sum_drop(struct sum *sum, int at)
 {
-    memmove(&sum->terms[at], &sum->terms[at + 1], (size_t)(--sum->count - at) * sizeof sum->terms[0]);
+    memmove(&sum->terms[at], &sum->terms[at + 1],
+            (size_t)(--sum->count - at) * sizeof sum->terms[0]);
 }
 
 static bool sum_add_form(struct index_pool *pool, struct sum *sum, form f, dim factor)
 {
     const struct index_form at = *form_at(pool, f);
-    sum->constant = size_add(pool->sizes, sum->constant, size_mul(pool->sizes, at.constant, factor));
+    sum->constant =
+        size_add(pool->sizes, sum->constant, size_mul(pool->sizes, at.constant, factor));
     for (int i = 0; i < at.count; i++)
-        if (!sum_add_term(pool, sum, size_mul(pool->sizes, at.terms[i].coefficient, factor), at.terms[i].atom))
+        if (!sum_add_term(pool, sum, size_mul(pool->sizes, at.terms[i].coefficient, factor),
+                          at.terms[i].atom))
             return false;
     return true;
 }
@@ -269,10 +285,12 @@ static bool sum_add_form(struct index_pool *pool, struct sum *sum, form f, dim f
 /* Whether terms x (the lower digit) and y (the higher one) are neighbours: then x takes both in. */
 static bool digits_join(struct index_pool *pool, struct sum *sum, int x, int y)
 {
-    const struct index_atom low = pool->atoms.at[sum->terms[x].atom], high = pool->atoms.at[sum->terms[y].atom];
+    const struct index_atom low = pool->atoms.at[sum->terms[x].atom],
+                            high = pool->atoms.at[sum->terms[y].atom];
     struct sizes *sizes = pool->sizes;
     dim ratio;
-    if (low.kind != ATOM_DIGIT || high.kind != ATOM_DIGIT || low.base != high.base || low.high == 0 || low.high != high.low ||
+    if (low.kind != ATOM_DIGIT || high.kind != ATOM_DIGIT || low.base != high.base ||
+        low.high == 0 || low.high != high.low ||
         !size_divide_exactly(sizes, low.high, low.low, &ratio) ||
         sum->terms[y].coefficient != size_mul(sizes, sum->terms[x].coefficient, ratio))
         return false;
@@ -321,10 +339,11 @@ form index_offset(struct index_pool *pool, form a, dim offset)
     return form_intern(pool, &sum);
 }
 
-/* -- division -------------------------------------------------------------------------------------------------- */
+/* -- division ---------------------------------------------------------------------------------- */
 
 /* Takes the multiples of the divisor out of the sum, into the quotient. */
-static bool take_multiples(struct index_pool *pool, struct sum *rest, struct sum *quotient, dim divisor)
+static bool take_multiples(struct index_pool *pool, struct sum *rest, struct sum *quotient,
+                           dim divisor)
 {
     struct sizes *sizes = pool->sizes;
     dim ratio;
@@ -340,7 +359,8 @@ static bool take_multiples(struct index_pool *pool, struct sum *rest, struct sum
         quotient->constant = size_add(sizes, quotient->constant, ratio);
         rest->constant = 0;
     } else if (size_is_literal(sizes, rest->constant) && size_is_literal(sizes, divisor)) {
-        quotient->constant = size_add(sizes, quotient->constant, size_floordiv(sizes, rest->constant, divisor));
+        quotient->constant =
+            size_add(sizes, quotient->constant, size_floordiv(sizes, rest->constant, divisor));
         rest->constant = size_binary(sizes, SIZE_MOD, rest->constant, divisor);
     }
     return true;
@@ -352,8 +372,10 @@ static bool is_digit_of(struct index_pool *pool, form f, dim divisor)
            at_most(pool, form_at(pool, f)->highest, minus_one(pool, divisor));
 }
 
-/* One atom straddles the divisor: its lower digit stays in the rest, its higher one goes to the quotient. */
-static bool split_atom(struct index_pool *pool, form rest, dim divisor, form *quotient, form *remainder)
+/* One atom straddles the divisor: its lower digit stays in the rest, its higher one goes to the
+ * quotient. */
+static bool split_atom(struct index_pool *pool, form rest, dim divisor, form *quotient,
+                       form *remainder)
 {
     const struct index_form f = *form_at(pool, rest);
     for (int i = 0; i < f.count; i++) {
@@ -363,7 +385,8 @@ static bool split_atom(struct index_pool *pool, form rest, dim divisor, form *qu
         struct sum others;
         sum_of(pool, rest, &others);
         sum_drop(&others, i);
-        const form whole = form_intern(pool, &(struct sum){.count = 1, .terms = {{1, f.terms[i].atom}}});
+        const form whole =
+            form_intern(pool, &(struct sum){.count = 1, .terms = {{1, f.terms[i].atom}}});
         const form low = digit(pool, whole, 1, at);
         if (!sum_add_form(pool, &others, low, f.terms[i].coefficient))
             return false;
@@ -387,7 +410,8 @@ static int64_t gcd(int64_t a, int64_t b)
     return a < 0 ? -a : a;
 }
 
-/* The greatest literal that divides every coefficient; 0 when there are none or one is not a literal. */
+/* The greatest literal that divides every coefficient; 0 when there are none or one is not a
+ * literal. */
 static int64_t common_factor(const struct index_pool *pool, form f)
 {
     int64_t common = 0;
@@ -403,7 +427,8 @@ static form form_divide_exactly(struct index_pool *pool, form f, int64_t factor,
     struct sum sum;
     sum_of(pool, f, &sum);
     for (int i = 0; i < sum.count; i++)
-        size_divide_exactly(pool->sizes, sum.terms[i].coefficient, size_literal(pool->sizes, factor), &sum.terms[i].coefficient);
+        size_divide_exactly(pool->sizes, sum.terms[i].coefficient,
+                            size_literal(pool->sizes, factor), &sum.terms[i].coefficient);
     sum.constant = size_literal(pool->sizes, constant);
     return sum_intern(pool, &sum);
 }
@@ -411,16 +436,19 @@ static form form_divide_exactly(struct index_pool *pool, form f, int64_t factor,
 static void divide(struct index_pool *pool, form a, dim divisor, form *quotient, form *remainder);
 
 /* (m*x + r) / (m*y) = x / y for 0 <= r < m. */
-static bool cancel_factor(struct index_pool *pool, form rest, dim divisor, form *quotient, form *remainder)
+static bool cancel_factor(struct index_pool *pool, form rest, dim divisor, form *quotient,
+                          form *remainder)
 {
-    const int64_t d = literal_of(pool, divisor, 0), constant = literal_of(pool, form_at(pool, rest)->constant, -1);
+    const int64_t d = literal_of(pool, divisor, 0),
+                  constant = literal_of(pool, form_at(pool, rest)->constant, -1);
     const int64_t common = d ? gcd(common_factor(pool, rest), d) : 0;
     if (common < 2 || constant < 0)
         return false;
     const form reduced = form_divide_exactly(pool, rest, common, constant / common);
     divide(pool, reduced, size_literal(pool->sizes, d / common), quotient, remainder);
-    *remainder = index_offset(pool, index_scale(pool, *remainder, size_literal(pool->sizes, common)),
-                              size_literal(pool->sizes, constant % common));
+    *remainder =
+        index_offset(pool, index_scale(pool, *remainder, size_literal(pool->sizes, common)),
+                     size_literal(pool->sizes, constant % common));
     return true;
 }
 
@@ -439,7 +467,8 @@ static void divide(struct index_pool *pool, form a, dim divisor, form *quotient,
         *remainder = left;
         return;
     }
-    if (!split_atom(pool, left, divisor, &more, remainder) && !cancel_factor(pool, left, divisor, &more, remainder)) {
+    if (!split_atom(pool, left, divisor, &more, remainder) &&
+        !cancel_factor(pool, left, divisor, &more, remainder)) {
         more = digit(pool, left, divisor, 0);
         *remainder = digit(pool, left, 1, divisor);
     }
@@ -464,7 +493,7 @@ form index_remainder(struct index_pool *pool, form a, dim divisor)
     return remainder;
 }
 
-/* -- questions ------------------------------------------------------------------------------------------------- */
+/* -- questions --------------------------------------------------------------------------------- */
 
 enum index_answer index_below(struct index_pool *pool, form *a, dim *bound)
 {
@@ -473,7 +502,8 @@ enum index_answer index_below(struct index_pool *pool, form *a, dim *bound)
     if (at_most(pool, *bound, form_at(pool, *a)->lowest))
         return INDEX_NEVER;
     /* g*x + r < b  is  x < (b - r + g - 1) / g: lanes that differ in r ask the same. */
-    const int64_t common = common_factor(pool, *a), constant = literal_of(pool, form_at(pool, *a)->constant, -1);
+    const int64_t common = common_factor(pool, *a),
+                  constant = literal_of(pool, form_at(pool, *a)->constant, -1);
     const int64_t limit = literal_of(pool, *bound, -1);
     if (common > 1 && constant >= 0 && limit >= 0) {
         const int64_t rest = constant % common;
@@ -500,7 +530,8 @@ bool index_is_multiple(struct index_pool *pool, form a, int64_t n)
     const struct index_form f = *form_at(pool, a);
     dim quotient;
     for (int i = 0; i < f.count; i++)
-        if (!size_divide_exactly(pool->sizes, f.terms[i].coefficient, size_literal(pool->sizes, n), &quotient))
+        if (!size_divide_exactly(pool->sizes, f.terms[i].coefficient, size_literal(pool->sizes, n),
+                                 &quotient))
             return false;
     return true;
 }

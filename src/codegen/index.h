@@ -1,15 +1,15 @@
 /* index.h - index arithmetic: where a thread's elements are, simplified while it is made.
  *
- * A form is a sum  constant + coefficient * atom + ...  over non-negative integers; a pool keeps each once, so that equal
- * forms are equal numbers. Coefficients are sizes (size.h): literals, or expressions of sizes that come as arguments.
- * Atoms are
- *     a variable         the thread's own index, 0 <= i < extent
- *     a digit            base / low % (high / low) of another form: what division and remainder leave
- *     a run-time value   an index read from memory
+ * A form is a sum  constant + coefficient * atom + ...  over non-negative integers; a pool keeps
+ * each once, so that equal forms are equal numbers. Coefficients are sizes (size.h): literals, or
+ * expressions of sizes that come as arguments. Atoms are a variable         the thread's own index,
+ * 0 <= i < extent a digit            base / low % (high / low) of another form: what division and
+ * remainder leave a run-time value   an index read from memory
  *
  *     (8*i + 3) % 2                             1
  *     (8*i + 3) / 128                           i/16
- *     (i/16)*16 + i%16                          i            digits that fit together become one again
+ *     (i/16)*16 + i%16                          i            digits that fit together become one
+ * again
  *     ((i/16)*128 + (i%16)*8 + 3) % 128 / 2     (i%16)*4 + 1
  */
 #pragma once
@@ -65,7 +65,8 @@ form index_offset(struct index_pool *pool, form a, dim offset);
 form index_divide(struct index_pool *pool, form a, dim divisor);
 form index_remainder(struct index_pool *pool, form a, dim divisor);
 
-/* Whether a < bound: known always, known never, or asked at run time as *a < *bound, in a form that lanes share. */
+/* Whether a < bound: known always, known never, or asked at run time as *a < *bound, in a form that
+ * lanes share. */
 enum index_answer { INDEX_NEVER, INDEX_ALWAYS, INDEX_ASK };
 enum index_answer index_below(struct index_pool *pool, form *a, dim *bound);
 

@@ -13,8 +13,8 @@ struct kernel_builder {
     const struct templates *templates;
     struct arena scratch; /* of this kernel */
     struct trace trace;
-    int *pointers;  /* buffer -> number of its pointer argument; -1 */
-    bool *written;  /* buffer -> stored to */
+    int *pointers;         /* buffer -> number of its pointer argument; -1 */
+    bool *written;         /* buffer -> stored to */
     struct text functions; /* body or accumulate, store, ... */
     struct text defines;   /* COUNT, LENGTH, ... */
     bool wide, uses_flag;
@@ -36,23 +36,31 @@ phasor_status kernel_collect(struct kernel_builder *builder);
 phasor_status kernel_sort(struct kernel_builder *builder);
 phasor_status kernel_search(struct kernel_builder *builder);
 
-/* -- shared ---------------------------------------------------------------------------------------------------- */
+/* -- shared ------------------------------------------------------------------------------------ */
 
 /* The order of dims in which a buffer's memory runs: largest stride first. */
-void kernel_memory_order(const struct kernel_builder *builder, const struct buffer *buffer, int order[RANK_MAX]);
-/* The number of lanes for elements of these dims in this order: a power of two up to `most` so that lanes never leave the
- * innermost dims they start in, or any that divides the count where the buffer has no gaps. */
-int kernel_lanes(const struct kernel_builder *builder, const dim *sizes, int rank, int most, bool gapless);
+void kernel_memory_order(const struct kernel_builder *builder, const struct buffer *buffer,
+                         int order[RANK_MAX]);
+/* The number of lanes for elements of these dims in this order: a power of two up to `most` so that
+ * lanes never leave the innermost dims they start in, or any that divides the count where the
+ * buffer has no gaps. */
+int kernel_lanes(const struct kernel_builder *builder, const dim *sizes, int rank, int most,
+                 bool gapless);
 /* Functions identity() and combine(x, y) of the reduction row, and the typedef acc_t. */
 void kernel_combination(struct kernel_builder *builder, enum op reduction, enum dtype accumulator);
 /* "acc = combine(acc, (acc_t)v7);" */
-void kernel_accumulate(struct kernel_builder *builder, struct emitter *emitter, enum dtype accumulator, expr element);
+void kernel_accumulate(struct kernel_builder *builder, struct emitter *emitter,
+                       enum dtype accumulator, expr element);
 enum dtype kernel_accumulator(const struct node *reduction, enum dtype operand);
-/* The shape that an index_put writes: that of the base with the indexed dims replaced by the `inner` dims of the indices. */
-int kernel_put_shape(struct kernel_builder *builder, const struct node *n, dim shape[RANK_MAX], int *inner);
+/* The shape that an index_put writes: that of the base with the indexed dims replaced by the
+ * `inner` dims of the indices. */
+int kernel_put_shape(struct kernel_builder *builder, const struct node *n, dim shape[RANK_MAX],
+                     int *inner);
 /* Coordinates of an operand that is broadcast to `rank` dims. */
-void kernel_broadcast(const struct kernel_builder *builder, value v, const form *at, int rank, form *out);
-/* Gives numbers to the pointers of all buffers that expressions load from, and of `buffer` as written. */
+void kernel_broadcast(const struct kernel_builder *builder, value v, const form *at, int rank,
+                      form *out);
+/* Gives numbers to the pointers of all buffers that expressions load from, and of `buffer` as
+ * written. */
 phasor_status kernel_pointer(struct kernel_builder *builder, int buffer, bool written);
 phasor_status kernel_pointers(struct kernel_builder *builder);
 /* Whether an address or count needs 64 bits. */

@@ -1,6 +1,7 @@
 /* kernel_collect.c - scatters that combine: index_put and scatter with a flag.
  *
- *     scatter(%base, %index, %source) axis=0 flag=1     out[i, j] = base[i, j] + the sum of source[r, j] where index[r, j] is i
+ *     scatter(%base, %index, %source) axis=0 flag=1     out[i, j] = base[i, j] + the sum of
+ * source[r, j] where index[r, j] is i
  *
  * Each element of the result looks through all that may be sent to it, in order: no atomics. */
 #include "codegen/kernel.h"
@@ -8,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const combinations[] = {[SCATTER_ADD] = "%0 + %1", [SCATTER_MULTIPLY] = "%0 * %1"};
+static const char *const combinations[] = {
+    [SCATTER_ADD] = "%0 + %1", [SCATTER_MULTIPLY] = "%0 * %1"};
 
 struct collection {
     struct kernel_builder *builder;
@@ -19,7 +21,8 @@ struct collection {
 };
 
 /* sent = sent && (the index there is the coordinate) */
-static void match(struct collection *c, value index, const form *coordinates, form coordinate, dim size)
+static void match(struct collection *c, value index, const form *coordinates, form coordinate,
+                  dim size)
 {
     struct trace *trace = &c->builder->trace;
     const form target = trace_index_value(trace, index, coordinates, size, 0);
@@ -33,7 +36,8 @@ static void match(struct collection *c, value index, const form *coordinates, fo
 static void match_below(struct collection *c, form coordinate, dim bound)
 {
     struct trace *trace = &c->builder->trace;
-    const expr pair[2] = {trace_number(trace, coordinate), trace_number(trace, index_constant(&trace->index, bound))};
+    const expr pair[2] = {trace_number(trace, coordinate),
+                          trace_number(trace, index_constant(&trace->index, bound))};
     const expr below = trace_map(trace, OP_lt, DT_bool, pair, 2);
     const expr both[2] = {c->sent, below};
     c->sent = trace_map(trace, OP_bit_and, DT_bool, both, 2);
@@ -49,8 +53,9 @@ static form sent_variable(struct collection *c)
 static form clamped(struct collection *c, form coordinate, dim bound, dim size)
 {
     struct sizes *sizes = c->builder->trace.index.sizes;
-    return size_value(sizes, bound) == size_value(sizes, size) ? coordinate
-                                                               : index_remainder(&c->builder->trace.index, coordinate, bound);
+    return size_value(sizes, bound) == size_value(sizes, size)
+               ? coordinate
+               : index_remainder(&c->builder->trace.index, coordinate, bound);
 }
 
 /* Along the axis, at the element's other coordinates. */
@@ -62,7 +67,8 @@ static void trace_scattered(struct collection *c)
     form there[RANK_MAX];
     c->length = size_value(sizes, index->shape[axis]);
     for (int d = 0; d < index->rank; d++)
-        there[d] = d == axis ? sent_variable(c) : clamped(c, c->at[d], index->shape[d], c->base->shape[d]);
+        there[d] =
+            d == axis ? sent_variable(c) : clamped(c, c->at[d], index->shape[d], c->base->shape[d]);
     match(c, n->arguments[1], there, c->at[axis], c->base->shape[axis]);
     for (int d = 0; d < index->rank; d++)
         if (d != axis && size_value(sizes, index->shape[d]) != size_value(sizes, c->base->shape[d]))
@@ -89,7 +95,8 @@ static void trace_put(struct collection *c)
     }
     memcpy(there, c->at, (size_t)axis * sizeof *there);
     memcpy(there + axis, place, (size_t)inner * sizeof *there);
-    memcpy(there + axis + inner, c->at + axis + count, (size_t)(rank - axis - inner) * sizeof *there);
+    memcpy(there + axis + inner, c->at + axis + count,
+           (size_t)(rank - axis - inner) * sizeof *there);
     form values_at[RANK_MAX];
     kernel_broadcast(c->builder, n->arguments[1], there, rank, values_at);
     c->value = trace_element(trace, n->arguments[1], values_at, 0);
@@ -120,7 +127,8 @@ static phasor_status emit_collect(struct collection *c, enum dtype accumulator)
     emit_value(&emitter, c->value, name);
     snprintf(converted, sizeof converted, "(acc_t)%s", name);
     text_format(out, "    return !%s ? acc : ", sent);
-    emit_cell(combinations[c->node->attributes.flag], accumulator, (const char *const[]){"acc", converted}, out);
+    emit_cell(combinations[c->node->attributes.flag], accumulator,
+              (const char *const[]){"acc", converted}, out);
     text_add(out, ";\n}\n");
     return kernel_emitter_end(c->builder, &emitter);
 }
@@ -131,7 +139,8 @@ static phasor_status emit_collected(struct collection *c)
     const struct kernel_store *store = &builder->kernel->stores[0];
     struct emitter emitter;
     const expr result = trace_compute(&builder->trace, store->node, c->at, 0);
-    const form address = trace_address(&builder->trace, plan_buffer(builder->plan, store->buffer), c->at);
+    const form address =
+        trace_address(&builder->trace, plan_buffer(builder->plan, store->buffer), c->at);
     TRY(kernel_emitter(builder, &emitter));
     text_add(&builder->functions, "DEVICE void store(const args &a, index_t i, acc_t acc)\n{\n");
     emit_result(c->node->dtype, &builder->functions);
@@ -146,12 +155,14 @@ phasor_status kernel_collect(struct kernel_builder *builder)
     struct index_pool *index = &builder->trace.index;
     struct collection c = {.builder = builder, .node = graph_node(graph, builder->kernel->special)};
     c.base = graph_node(graph, c.node->arguments[0]);
-    const enum dtype accumulator = c.base->dtype == DT_bool ? DT_bool : dtype_info[c.base->dtype].compute;
+    const enum dtype accumulator =
+        c.base->dtype == DT_bool ? DT_bool : dtype_info[c.base->dtype].compute;
     builder->block = 128;
     builder->side = 1;
     builder->runs = size_value(index->sizes, kernel_count(builder, c.base->shape, c.base->rank));
-    trace_unravel(&builder->trace, index_variable(index, 'i', size_literal(index->sizes, builder->runs)), c.base->shape,
-                  c.base->rank, c.at);
+    trace_unravel(&builder->trace,
+                  index_variable(index, 'i', size_literal(index->sizes, builder->runs)),
+                  c.base->shape, c.base->rank, c.at);
     if (c.node->op == OP_index_put)
         trace_put(&c);
     else
@@ -160,8 +171,8 @@ phasor_status kernel_collect(struct kernel_builder *builder)
     TRY(trace_status(&builder->trace));
     TRY(kernel_pointers(builder));
     TRY(kernel_pointer(builder, builder->kernel->stores[0].buffer, true));
-    text_format(&builder->defines, "#define LENGTH %llu\ntypedef %s acc_t;\n", (unsigned long long)c.length,
-                emit_type(accumulator));
+    text_format(&builder->defines, "#define LENGTH %llu\ntypedef %s acc_t;\n",
+                (unsigned long long)c.length, emit_type(accumulator));
     TRY(emit_first(&c, base));
     TRY(emit_collect(&c, accumulator));
     return emit_collected(&c);

@@ -1,19 +1,21 @@
 /* kernel_map.c - maps, rows and scatters: a thread computes one run of lanes of every store.
  *
- *     stores: to -> bf16 [4, 8192, 32, 128]    8 lanes; i counts runs; coordinates of lane l are those of element 8*i + l
+ *     stores: to -> bf16 [4, 8192, 32, 128]    8 lanes; i counts runs; coordinates of lane l are
+ * those of element 8*i + l
  *
- * Elements are counted in the order of the first store's memory, so that runs are contiguous there. */
+ * Elements are counted in the order of the first store's memory, so that runs are contiguous there.
+ */
 #include "codegen/kernel.h"
 
 #include <string.h>
 
 struct map {
     struct kernel_builder *builder;
-    int order[RANK_MAX];    /* k-th dim of the iteration -> dim of the value */
-    dim sizes[RANK_MAX];    /* in that order */
+    int order[RANK_MAX]; /* k-th dim of the iteration -> dim of the value */
+    dim sizes[RANK_MAX]; /* in that order */
     int rank;
-    int lane_count;         /* of a thread: the builder's lanes, times runs */
-    int threads, runs;      /* ROW: of a row, of a thread; otherwise 1, 1 */
+    int lane_count;    /* of a thread: the builder's lanes, times runs */
+    int threads, runs; /* ROW: of a row, of a thread; otherwise 1, 1 */
     expr lanes[STORES_MAX][LANES_MAX];
     form addresses[STORES_MAX][LANES_MAX];
     const struct node *reduction; /* ROW */
@@ -25,35 +27,41 @@ static form lane_element(struct map *map, form run, int lane)
 {
     struct index_pool *index = &map->builder->trace.index;
     const int lanes = map->builder->lanes;
-    const dim threads = size_literal(index->sizes, map->threads), width = size_literal(index->sizes, lanes);
+    const dim threads = size_literal(index->sizes, map->threads),
+              width = size_literal(index->sizes, lanes);
     form piece = run;
     if (map->runs > 1) {
         const form row = index_divide(index, run, threads);
-        piece = index_add(index, index_scale(index, row, size_literal(index->sizes, map->threads * map->runs)),
-                          index_remainder(index, run, threads));
+        piece = index_add(
+            index, index_scale(index, row, size_literal(index->sizes, map->threads * map->runs)),
+            index_remainder(index, run, threads));
         piece = index_offset(index, piece, size_literal(index->sizes, lane / lanes * map->threads));
     }
-    return index_offset(index, index_scale(index, piece, width), size_literal(index->sizes, lane % lanes));
+    return index_offset(index, index_scale(index, piece, width),
+                        size_literal(index->sizes, lane % lanes));
 }
 
 static void lane_coordinates(struct map *map, form run, int lane, form coordinates[RANK_MAX])
 {
     form ordered[RANK_MAX];
-    trace_unravel(&map->builder->trace, lane_element(map, run, lane), map->sizes, map->rank, ordered);
+    trace_unravel(&map->builder->trace, lane_element(map, run, lane), map->sizes, map->rank,
+                  ordered);
     for (int d = 0; d < map->rank; d++)
         coordinates[map->order[d]] = ordered[d];
 }
 
 static form run_variable(struct kernel_builder *builder)
 {
-    return index_variable(&builder->trace.index, 'i', size_literal(builder->trace.index.sizes, builder->runs));
+    return index_variable(&builder->trace.index, 'i',
+                          size_literal(builder->trace.index.sizes, builder->runs));
 }
 
 /* ROW: acc of this thread's elements, then of the row's threads. */
 static void emit_row(struct map *map, struct emitter *emitter)
 {
     struct kernel_builder *builder = map->builder;
-    const enum dtype operand = graph_node(&builder->plan->graph, map->reduction->arguments[0])->dtype;
+    const enum dtype operand =
+        graph_node(&builder->plan->graph, map->reduction->arguments[0])->dtype;
     const enum dtype accumulator = kernel_accumulator(map->reduction, operand);
     text_add(&builder->functions, "    acc_t acc = identity();\n");
     for (int l = 0; l < map->lane_count; l++)
@@ -80,8 +88,11 @@ static phasor_status emit_body(struct map *map)
     if (builder->part < 0)
         text_add(&builder->functions, "DEVICE void body(const args &a, index_t i)\n{\n");
     else
-        text_format(&builder->functions, "DEVICE void body%d(const args &a, index_t i)\n{\n", builder->part);
-    emit_loads(&emitter, roots, count);
+        text_format(&builder->functions, "DEVICE void body%d(const args &a, index_t i)\n{\n",
+                    builder->part);
+    /* Where a scatter writes is read from memory too; it has one store. */
+    emit_loads_for(&emitter, roots, count, map->addresses[0],
+                   kernel->store_count ? map->lane_count : 0);
     if (map->reduction)
         emit_row(map, &emitter);
     for (int s = 0; s < kernel->store_count; s++)
@@ -107,7 +118,8 @@ static bool store_is_gapless(const struct map *map, const struct buffer *buffer)
     struct sizes *sizes = map->builder->trace.index.sizes;
     int64_t expected = 1;
     for (int d = map->rank - 1; d >= 0; d--) {
-        if (size_value(sizes, map->sizes[d]) != 1 && size_value(sizes, buffer->strides[map->order[d]]) != expected)
+        if (size_value(sizes, map->sizes[d]) != 1 &&
+            size_value(sizes, buffer->strides[map->order[d]]) != expected)
             return false;
         expected *= size_value(sizes, map->sizes[d]);
     }
@@ -144,7 +156,8 @@ static phasor_status map_trace(struct map *map)
             const struct kernel_store *store = &builder->kernel->stores[s];
             map->lanes[s][l] = store->copy ? trace_element(&builder->trace, store->node, at, 0)
                                            : trace_compute(&builder->trace, store->node, at, 0);
-            map->addresses[s][l] = trace_address(&builder->trace, plan_buffer(builder->plan, store->buffer), at);
+            map->addresses[s][l] =
+                trace_address(&builder->trace, plan_buffer(builder->plan, store->buffer), at);
         }
     }
     return trace_status(&builder->trace);
@@ -172,7 +185,7 @@ phasor_status kernel_map(struct kernel_builder *builder)
     return emit_body(&map);
 }
 
-/* -- row ------------------------------------------------------------------------------------------------------- */
+/* -- row --------------------------------------------------------------------------------------- */
 
 /* The thread's elements of what is reduced: as many, in the same rows. */
 static void row_trace(struct map *map)
@@ -200,7 +213,8 @@ phasor_status kernel_row(struct kernel_builder *builder)
     }
     map.reduction = graph_node(graph, builder->kernel->special);
     const struct node *a = graph_node(graph, map.reduction->arguments[0]);
-    row_shape(size_value(graph->sizes, a->shape[a->rank - 1]), dtype_size(n->dtype), &builder->lanes, &map.threads, &map.runs);
+    row_shape(size_value(graph->sizes, a->shape[a->rank - 1]), dtype_size(n->dtype),
+              &builder->lanes, &map.threads, &map.runs);
     map_geometry(&map, kernel_count(builder, map.sizes, map.rank));
     TRY(map_trace(&map));
     row_trace(&map);
@@ -210,10 +224,11 @@ phasor_status kernel_row(struct kernel_builder *builder)
     return emit_body(&map);
 }
 
-/* -- scatter --------------------------------------------------------------------------------------------------- */
+/* -- scatter ----------------------------------------------------------------------------------- */
 
 /* Where element `at` of the values goes: index_put. */
-static void put_target(struct kernel_builder *builder, const struct node *n, const form *at, int inner, form *target)
+static void put_target(struct kernel_builder *builder, const struct node *n, const form *at,
+                       int inner, form *target)
 {
     struct trace *trace = &builder->trace;
     const struct node *base = graph_node(&builder->plan->graph, n->arguments[0]);
@@ -222,20 +237,26 @@ static void put_target(struct kernel_builder *builder, const struct node *n, con
     for (int i = 0; i < count; i++) {
         form index_at[RANK_MAX];
         kernel_broadcast(builder, n->arguments[2 + i], at + axis, inner, index_at);
-        target[axis + i] = trace_index_value(trace, n->arguments[2 + i], index_at, base->shape[axis + i], 0);
+        target[axis + i] =
+            trace_index_value(trace, n->arguments[2 + i], index_at, base->shape[axis + i], 0);
     }
-    memcpy(target + axis + count, at + axis + inner, (size_t)(base->rank - axis - count) * sizeof *target);
+    memcpy(target + axis + count, at + axis + inner,
+           (size_t)(base->rank - axis - count) * sizeof *target);
 }
 
-/* The shape that is written: that of the base with the indexed dims replaced by those of the indices. */
-int kernel_put_shape(struct kernel_builder *builder, const struct node *n, dim shape[RANK_MAX], int *inner)
+/* The shape that is written: that of the base with the indexed dims replaced by those of the
+ * indices. */
+int kernel_put_shape(struct kernel_builder *builder, const struct node *n, dim shape[RANK_MAX],
+                     int *inner)
 {
     const struct graph *graph = &builder->plan->graph;
     const struct node *base = graph_node(graph, n->arguments[0]);
     const int axis = n->attributes.axis, count = n->argument_count - 2;
     *inner = 0;
     for (int i = 0; i < count; i++)
-        *inner = graph_node(graph, n->arguments[2 + i])->rank > *inner ? graph_node(graph, n->arguments[2 + i])->rank : *inner;
+        *inner = graph_node(graph, n->arguments[2 + i])->rank > *inner
+                     ? graph_node(graph, n->arguments[2 + i])->rank
+                     : *inner;
     memcpy(shape, base->shape, (size_t)axis * sizeof *shape);
     for (int d = 0; d < *inner; d++) {
         shape[axis + d] = 1;
@@ -251,7 +272,8 @@ int kernel_put_shape(struct kernel_builder *builder, const struct node *n, dim s
     return axis + *inner + after;
 }
 
-void kernel_broadcast(const struct kernel_builder *builder, value v, const form *at, int rank, form *out)
+void kernel_broadcast(const struct kernel_builder *builder, value v, const form *at, int rank,
+                      form *out)
 {
     const struct node *n = graph_node(&builder->plan->graph, v);
     for (int d = 0; d < n->rank; d++)
@@ -276,7 +298,8 @@ static void scatter_lane(struct map *map, const struct node *n, int inner, const
     } else {
         const struct node *base = graph_node(&builder->plan->graph, n->arguments[0]);
         memcpy(target, at, (size_t)map->rank * sizeof *target);
-        target[n->attributes.axis] = trace_index_value(&builder->trace, n->arguments[1], at, base->shape[n->attributes.axis], 0);
+        target[n->attributes.axis] = trace_index_value(&builder->trace, n->arguments[1], at,
+                                                       base->shape[n->attributes.axis], 0);
         map->lanes[0][lane] = trace_element(&builder->trace, n->arguments[2], at, 0);
     }
     map->addresses[0][lane] = trace_address(&builder->trace, buffer, target);
@@ -298,7 +321,8 @@ phasor_status kernel_scatter(struct kernel_builder *builder)
         map.order[d] = d;
     const struct buffer *buffer = plan_buffer(builder->plan, builder->kernel->stores[0].buffer);
     const bool trailing = n->op == OP_index_put && n->attributes.axis + inner < map.rank;
-    const bool runs = trailing && size_value(builder->trace.index.sizes, buffer->strides[buffer->rank - 1]) == 1;
+    const bool runs =
+        trailing && size_value(builder->trace.index.sizes, buffer->strides[buffer->rank - 1]) == 1;
     const int most = 16 / dtype_size(buffer->dtype) < 8 ? 16 / dtype_size(buffer->dtype) : 8;
     builder->lanes = runs ? kernel_lanes(builder, map.sizes + map.rank - 1, 1, most, false) : 1;
     map_geometry(&map, kernel_count(builder, map.sizes, map.rank));

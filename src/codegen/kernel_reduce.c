@@ -13,7 +13,7 @@
 static const struct {
     const char *identity, *combine;
 } reductions[OP_COUNT] = {
-#define REDUCE(name, type, on, complex, rules, identity_c, combine_c, identity_cuda, combine_cuda)                     \
+#define REDUCE(name, type, on, complex, rules, identity_c, combine_c, identity_cuda, combine_cuda) \
     [OP_##name] = {identity_cuda, combine_cuda},
 #include "graph/ops.def"
 };
@@ -44,11 +44,15 @@ void kernel_combination(struct kernel_builder *builder, enum op reduction, enum 
     text_add(out, "; }\n");
 }
 
-void kernel_accumulate(struct kernel_builder *builder, struct emitter *emitter, enum dtype accumulator, expr element)
+void kernel_accumulate(struct kernel_builder *builder, struct emitter *emitter,
+                       enum dtype accumulator, expr element)
 {
     char name[NAME_SIZE];
     emit_value(emitter, element, name);
-    text_format(&builder->functions, accumulator == DT_bool ? "    acc = combine(acc, %s != 0);\n" : "    acc = combine(acc, (acc_t)%s);\n", name);
+    text_format(&builder->functions,
+                accumulator == DT_bool ? "    acc = combine(acc, %s != 0);\n"
+                                       : "    acc = combine(acc, (acc_t)%s);\n",
+                name);
 }
 
 /* Coordinates of the operand from those of the result and of the reduced dims. */
@@ -65,7 +69,8 @@ static phasor_status emit_accumulate(struct reduction *reduction, const expr *la
 {
     struct emitter emitter;
     TRY(kernel_emitter(reduction->builder, &emitter));
-    text_add(&reduction->builder->functions, "DEVICE acc_t accumulate(const args &a, index_t i, index_t r, acc_t acc)\n{\n");
+    text_add(&reduction->builder->functions,
+             "DEVICE acc_t accumulate(const args &a, index_t i, index_t r, acc_t acc)\n{\n");
     emit_loads(&emitter, lanes, count);
     for (int l = 0; l < count; l++)
         kernel_accumulate(reduction->builder, &emitter, reduction->accumulator, lanes[l]);
@@ -89,7 +94,8 @@ static phasor_status emit_epilogue(struct reduction *reduction, expr element, fo
 static void reduction_begin(struct reduction *reduction, struct kernel_builder *builder)
 {
     const struct graph *graph = &builder->plan->graph;
-    *reduction = (struct reduction){.builder = builder, .node = graph_node(graph, builder->kernel->special)};
+    *reduction =
+        (struct reduction){.builder = builder, .node = graph_node(graph, builder->kernel->special)};
     reduction->operand = graph_node(graph, reduction->node->arguments[0]);
     reduction->accumulator = kernel_accumulator(reduction->node, reduction->operand->dtype);
     for (int d = 0; d < reduction->operand->rank; d++)
@@ -103,11 +109,14 @@ static int reduction_lanes(const struct reduction *reduction)
     const int count = reduction->axis_count;
     if (count == 0 || reduction->axes[count - 1] != reduction->operand->rank - 1)
         return 1;
-    const int nbytes = dtype_size(reduction->operand->dtype), most = 16 / nbytes < 8 ? 16 / nbytes : 8;
-    return kernel_lanes(reduction->builder, &reduction->operand->shape[reduction->operand->rank - 1], 1, most, false);
+    const int nbytes = dtype_size(reduction->operand->dtype),
+              most = 16 / nbytes < 8 ? 16 / nbytes : 8;
+    return kernel_lanes(reduction->builder,
+                        &reduction->operand->shape[reduction->operand->rank - 1], 1, most, false);
 }
 
-/* A block for a row that is long; many rows in a block where rows are short, or where neighbours in memory are other rows. */
+/* A block for a row that is long; many rows in a block where rows are short, or where neighbours in
+ * memory are other rows. */
 static void reduction_geometry(struct reduction *reduction, int64_t length)
 {
     struct kernel_builder *builder = reduction->builder;
@@ -130,8 +139,9 @@ static phasor_status trace_lanes(struct reduction *reduction, int64_t length, ex
     const form run = index_variable(index, 'r', size_literal(index->sizes, length));
     for (int l = 0; l < builder->lanes && length > 0; l++) {
         form reduced[RANK_MAX], at[RANK_MAX];
-        const form element = index_offset(index, index_scale(index, run, size_literal(index->sizes, builder->lanes)),
-                                          size_literal(index->sizes, l));
+        const form element =
+            index_offset(index, index_scale(index, run, size_literal(index->sizes, builder->lanes)),
+                         size_literal(index->sizes, l));
         trace_unravel(&builder->trace, element, sizes, reduction->axis_count, reduced);
         operand_coordinates(reduction, reduced, at);
         lanes[l] = trace_element(&builder->trace, reduction->node->arguments[0], at, 0);
@@ -148,8 +158,11 @@ phasor_status kernel_reduce(struct kernel_builder *builder)
     for (int i = 0; i < reduction.axis_count; i++)
         gone[i] = reduction.operand->shape[reduction.axes[i]];
     builder->lanes = reduction_lanes(&reduction);
-    const int64_t length = size_value(index->sizes, kernel_count(builder, gone, reduction.axis_count)) / builder->lanes;
-    builder->runs = size_value(index->sizes, kernel_count(builder, reduction.node->shape, reduction.node->rank));
+    const int64_t length =
+        size_value(index->sizes, kernel_count(builder, gone, reduction.axis_count)) /
+        builder->lanes;
+    builder->runs = size_value(index->sizes,
+                               kernel_count(builder, reduction.node->shape, reduction.node->rank));
 
     const form row = index_variable(index, 'i', size_literal(index->sizes, builder->runs));
     trace_unravel(&builder->trace, row, reduction.node->shape, reduction.node->rank, reduction.row);
@@ -157,7 +170,8 @@ phasor_status kernel_reduce(struct kernel_builder *builder)
     TRY(trace_lanes(&reduction, length, lanes));
     const struct kernel_store *store = &builder->kernel->stores[0];
     const expr element = trace_compute(&builder->trace, store->node, reduction.row, 0);
-    const form address = trace_address(&builder->trace, plan_buffer(builder->plan, store->buffer), reduction.row);
+    const form address =
+        trace_address(&builder->trace, plan_buffer(builder->plan, store->buffer), reduction.row);
     TRY(trace_status(&builder->trace));
 
     TRY(kernel_pointers(builder));

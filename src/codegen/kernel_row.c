@@ -1,13 +1,16 @@
-/* kernel_row.c - kernels that walk along one axis: scans, sorts, searches for the largest or smallest element.
+/* kernel_row.c - kernels that walk along one axis: scans, sorts, searches for the largest or
+ * smallest element.
  *
- *     cumsum(%1) axis=1 of f32 [8, 100]      scan: 8 rows of 100; step(a, i, r, acc) reads, adds and stores element r
- *     sort_index(%1) axis=1                  sort: load(a, i, r), before(x, y), store(a, i, position, r)
- *     argmax(%1) axis=1                      search: load(a, i, r), better(x, best), store(a, i, at)
+ *     cumsum(%1) axis=1 of f32 [8, 100]      scan: 8 rows of 100; step(a, i, r, acc) reads, adds
+ * and stores element r sort_index(%1) axis=1                  sort: load(a, i, r), before(x, y),
+ * store(a, i, position, r) argmax(%1) axis=1                      search: load(a, i, r), better(x,
+ * best), store(a, i, at)
  *
  * What an operator does with two elements stands in `rows`, and nowhere else. */
 #include "codegen/kernel.h"
 
-/* CUDA cells. scan: identity and combination; sort, search: whether element 0 goes before element 1. */
+/* CUDA cells. scan: identity and combination; sort, search: whether element 0 goes before
+ * element 1. */
 static const struct {
     const char *identity, *cell;
 } rows[OP_COUNT] = {
@@ -41,7 +44,8 @@ static phasor_status row_begin(struct row_kernel *k, struct kernel_builder *buil
 {
     const struct graph *graph = &builder->plan->graph;
     struct index_pool *index = &builder->trace.index;
-    *k = (struct row_kernel){.builder = builder, .node = graph_node(graph, builder->kernel->special)};
+    *k = (struct row_kernel){.builder = builder,
+                             .node = graph_node(graph, builder->kernel->special)};
     k->operand = graph_node(graph, k->node->arguments[0]);
     k->axis = k->node->attributes.axis;
     dim sizes[RANK_MAX];
@@ -52,7 +56,9 @@ static phasor_status row_begin(struct row_kernel *k, struct kernel_builder *buil
     builder->block = 128;
     builder->side = 1;
     builder->runs = size_value(index->sizes, kernel_count(builder, sizes, rank));
-    trace_unravel(&builder->trace, index_variable(index, 'i', size_literal(index->sizes, builder->runs)), sizes, rank, k->row);
+    trace_unravel(&builder->trace,
+                  index_variable(index, 'i', size_literal(index->sizes, builder->runs)), sizes,
+                  rank, k->row);
     form at[RANK_MAX];
     row_coordinates(k, element_variable(k, 'r'), at);
     k->element = trace_element(&builder->trace, k->node->arguments[0], at, 0);
@@ -64,7 +70,8 @@ static phasor_status row_begin(struct row_kernel *k, struct kernel_builder *buil
 static void define_length(struct row_kernel *k, const char *type_name, enum dtype type)
 {
     const int64_t length = size_value(k->builder->trace.index.sizes, k->operand->shape[k->axis]);
-    text_format(&k->builder->defines, "#define LENGTH %llu\ntypedef %s %s;\n", (unsigned long long)length, emit_type(type), type_name);
+    text_format(&k->builder->defines, "#define LENGTH %llu\ntypedef %s %s;\n",
+                (unsigned long long)length, emit_type(type), type_name);
 }
 
 /* A function of the prologue whose body `write` fills in. */
@@ -106,7 +113,7 @@ static void store_result(struct row_kernel *k, struct emitter *emitter, const fo
     emit_store(emitter, store->buffer, &address, &result, 1);
 }
 
-/* -- scan ------------------------------------------------------------------------------------------------------ */
+/* -- scan -------------------------------------------------------------------------------------- */
 
 static void write_step(struct row_kernel *k, struct emitter *emitter)
 {
@@ -128,12 +135,14 @@ phasor_status kernel_scan(struct kernel_builder *builder)
     TRY(row_begin(&k, builder));
     const enum dtype accumulator = dtype_info[k.operand->dtype].compute;
     define_length(&k, "acc_t", accumulator);
-    text_format(&builder->functions, "DEVICE acc_t identity() { return %s; }\n", rows[k.node->op].identity);
+    text_format(&builder->functions, "DEVICE acc_t identity() { return %s; }\n",
+                rows[k.node->op].identity);
     emit_two(&k, "acc_t combine(acc_t x, acc_t y)", accumulator);
-    return emit_function(&k, "acc_t step(const args &a, index_t i, index_t r, acc_t acc)", write_step);
+    return emit_function(&k, "acc_t step(const args &a, index_t i, index_t r, acc_t acc)",
+                         write_step);
 }
 
-/* -- sort and search ------------------------------------------------------------------------------------------- */
+/* -- sort and search --------------------------------------------------------------------------- */
 
 static void write_store_position(struct row_kernel *k, struct emitter *emitter)
 {
@@ -154,11 +163,13 @@ phasor_status kernel_sort(struct kernel_builder *builder)
     struct row_kernel k;
     TRY(row_begin(&k, builder));
     define_length(&k, "item_t", k.operand->dtype);
-    text_format(&builder->defines, "#define comes_before %s\n", k.node->attributes.flag ? "above" : "below_or_number");
+    text_format(&builder->defines, "#define comes_before %s\n",
+                k.node->attributes.flag ? "above" : "below_or_number");
     builder->runs *= size_value(builder->trace.index.sizes, k.operand->shape[k.axis]);
     TRY(emit_function(&k, "item_t load(const args &a, index_t i, index_t r)", write_load));
     emit_two(&k, "bool before(item_t x, item_t y)", k.operand->dtype);
-    return emit_function(&k, "void store(const args &a, index_t i, index_t p, index_t r)", write_store_position);
+    return emit_function(&k, "void store(const args &a, index_t i, index_t p, index_t r)",
+                         write_store_position);
 }
 
 phasor_status kernel_search(struct kernel_builder *builder)

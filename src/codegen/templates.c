@@ -34,7 +34,8 @@ static phasor_status read_file(const char *path, struct text *out)
     return failed ? fail(PHASOR_ERROR_FILE, "%s: cannot be read", path) : text_status(out);
 }
 
-static phasor_status template_get(struct templates *templates, const char *directory, const char *name, const char **out)
+static phasor_status template_get(struct templates *templates, const char *directory,
+                                  const char *name, const char **out)
 {
     *out = find_embedded(name);
     if (!directory)
@@ -57,8 +58,9 @@ static phasor_status template_get(struct templates *templates, const char *direc
 static phasor_status templates_hash(struct templates *templates)
 {
     struct text all = {0};
-    const char *const parts[] = {generator_version,  templates->device,  templates->map,  templates->maps,  templates->reduce,
-                                 templates->scan, templates->collect, templates->sort, templates->search};
+    const char *const parts[] = {generator_version,  templates->device, templates->map,
+                                 templates->maps,    templates->reduce, templates->scan,
+                                 templates->collect, templates->sort,   templates->search};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         text_format(&all, "%zu:%s", strlen(parts[i]), parts[i]);
     const phasor_status status = text_status(&all);

@@ -11,6 +11,7 @@ struct templates {
     struct hash hash; /* of all of them and of the generator's version: part of every key */
 };
 
-/* directory: NULL or a folder with the files; a file that is not there is taken from the program. */
+/* directory: NULL or a folder with the files; a file that is not there is taken from the program.
+ */
 phasor_status templates_load(struct templates *templates, const char *directory);
 void templates_free(struct templates *templates);

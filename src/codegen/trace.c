@@ -22,15 +22,16 @@ expr trace_fail(struct trace *trace, phasor_status status)
     return 0;
 }
 
-phasor_status trace_init(struct trace *trace, const struct plan *plan, const struct kernel *kernel, struct sizes *sizes,
-                         struct arena *arena)
+phasor_status trace_init(struct trace *trace, const struct plan *plan, const struct kernel *kernel,
+                         struct sizes *sizes, struct arena *arena)
 {
     *trace = (struct trace){.plan = plan, .kernel = kernel, .arena = arena};
     TRY(index_init(&trace->index, sizes, arena));
     trace->memo = memory_new(MEMO_SLOTS * sizeof(struct memo *));
     trace->memo_size = MEMO_SLOTS;
     trace->visited = memory_new(plan->graph.nodes.count * sizeof *trace->visited);
-    if (!trace->memo || !trace->visited || !array_push(&trace->expressions, (struct expression){0}) ||
+    if (!trace->memo || !trace->visited ||
+        !array_push(&trace->expressions, (struct expression){0}) ||
         !array_push(&trace->guards, (struct guard_question){0}))
         return fail_memory();
     return PHASOR_OK;
@@ -52,7 +53,7 @@ phasor_status trace_status(const struct trace *trace)
     return trace->status != PHASOR_OK ? trace->status : index_status(&trace->index);
 }
 
-/* -- expressions ----------------------------------------------------------------------------------------------- */
+/* -- expressions ------------------------------------------------------------------------------- */
 
 static uint64_t expression_hash(const struct expression *e)
 {
@@ -60,9 +61,13 @@ static uint64_t expression_hash(const struct expression *e)
     memcpy(&bits[0], &e->number.re, 8);
     memcpy(&bits[1], &e->number.im, 8);
     const uint64_t parts[] = {(uint64_t)e->kind << 32 | (uint64_t)e->op << 16 | (uint64_t)e->dtype,
-                              (uint64_t)e->buffer << 32 | e->index, (uint64_t)e->guard << 32 | e->size,
-                              (uint64_t)e->arguments[0] << 32 | e->arguments[1], e->arguments[2],
-                              (uint64_t)e->number.i, bits[0], bits[1]};
+                              (uint64_t)e->buffer << 32 | e->index,
+                              (uint64_t)e->guard << 32 | e->size,
+                              (uint64_t)e->arguments[0] << 32 | e->arguments[1],
+                              e->arguments[2],
+                              (uint64_t)e->number.i,
+                              bits[0],
+                              bits[1]};
     uint64_t hash = 7;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         hash = (hash ^ parts[i]) * 0x9E3779B97F4A7C15u + (hash >> 29);
@@ -71,8 +76,9 @@ static uint64_t expression_hash(const struct expression *e)
 
 static bool expression_equal(const struct expression *a, const struct expression *b)
 {
-    return a->kind == b->kind && a->op == b->op && a->dtype == b->dtype && a->buffer == b->buffer && a->index == b->index &&
-           a->guard == b->guard && a->size == b->size && a->number.i == b->number.i &&
+    return a->kind == b->kind && a->op == b->op && a->dtype == b->dtype && a->buffer == b->buffer &&
+           a->index == b->index && a->guard == b->guard && a->size == b->size &&
+           a->number.i == b->number.i &&
            memcmp(a->arguments, b->arguments, sizeof a->arguments) == 0 &&
            memcmp(&a->number.re, &b->number.re, 2 * sizeof(double)) == 0;
 }
@@ -104,7 +110,8 @@ expr expression_intern(struct trace *trace, struct expression e)
         if (expression_equal(&trace->expressions.at[trace->table[slot]], &e))
             return trace->table[slot];
     if (trace->expressions.count >= EXPRESSIONS_MAX)
-        return trace_fail(trace, fail(PHASOR_ERROR_COMPILE, "a kernel of more than %d operations", EXPRESSIONS_MAX));
+        return trace_fail(trace, fail(PHASOR_ERROR_COMPILE, "a kernel of more than %d operations",
+                                      EXPRESSIONS_MAX));
     if (!array_push(&trace->expressions, e))
         return trace_fail(trace, fail_memory());
     trace->table[slot] = (uint32_t)trace->expressions.count - 1;
@@ -113,7 +120,8 @@ expr expression_intern(struct trace *trace, struct expression e)
 
 expr trace_literal(struct trace *trace, enum dtype dtype, struct number number)
 {
-    return expression_intern(trace, (struct expression){.kind = EXPR_LITERAL, .dtype = dtype, .number = number});
+    return expression_intern(
+        trace, (struct expression){.kind = EXPR_LITERAL, .dtype = dtype, .number = number});
 }
 
 expr trace_map(struct trace *trace, enum op op, enum dtype dtype, const expr *arguments, int count)
@@ -125,17 +133,18 @@ expr trace_map(struct trace *trace, enum op op, enum dtype dtype, const expr *ar
 
 expr trace_number(struct trace *trace, form index)
 {
-    return expression_intern(trace, (struct expression){.kind = EXPR_INDEX, .dtype = DT_i64, .index = index});
+    return expression_intern(
+        trace, (struct expression){.kind = EXPR_INDEX, .dtype = DT_i64, .index = index});
 }
 
-/* -- guards and choices ---------------------------------------------------------------------------------------- */
+/* -- guards and choices ------------------------------------------------------------------------ */
 
 static guard guard_add(struct trace *trace, struct guard_question question)
 {
     for (guard g = 1; g < trace->guards.count; g++) {
         const struct guard_question *old = &trace->guards.at[g];
-        if (old->parent == question.parent && old->a == question.a && old->bound == question.bound &&
-            old->inverted == question.inverted)
+        if (old->parent == question.parent && old->a == question.a &&
+            old->bound == question.bound && old->inverted == question.inverted)
             return g;
     }
     if (!array_push(&trace->guards, question))
@@ -172,11 +181,14 @@ expr choice_join(struct trace *trace, const struct choice *choice, expr yes, exp
         return choice->answer == INDEX_ALWAYS ? yes : no;
     if (yes == no)
         return yes;
-    return expression_intern(trace, (struct expression){.kind = EXPR_CHOOSE, .dtype = trace->expressions.at[yes].dtype,
-                                                        .argument_count = 2, .arguments = {yes, no}, .guard = choice->yes});
+    return expression_intern(trace, (struct expression){.kind = EXPR_CHOOSE,
+                                                        .dtype = trace->expressions.at[yes].dtype,
+                                                        .argument_count = 2,
+                                                        .arguments = {yes, no},
+                                                        .guard = choice->yes});
 }
 
-/* -- coordinates ----------------------------------------------------------------------------------------------- */
+/* -- coordinates ------------------------------------------------------------------------------- */
 
 void trace_unravel(struct trace *trace, form linear, const dim *sizes, int rank, form *coordinates)
 {
@@ -192,7 +204,8 @@ form trace_ravel(struct trace *trace, const form *coordinates, const dim *sizes,
 {
     form linear = 0;
     for (int d = 0; d < rank; d++)
-        linear = index_add(&trace->index, index_scale(&trace->index, linear, sizes[d]), coordinates[d]);
+        linear =
+            index_add(&trace->index, index_scale(&trace->index, linear, sizes[d]), coordinates[d]);
     return linear;
 }
 
@@ -200,16 +213,19 @@ form trace_address(struct trace *trace, const struct buffer *buffer, const form 
 {
     form address = 0;
     for (int d = 0; d < buffer->rank; d++)
-        address = index_add(&trace->index, address, index_scale(&trace->index, coordinates[d], buffer->strides[d]));
+        address = index_add(&trace->index, address,
+                            index_scale(&trace->index, coordinates[d], buffer->strides[d]));
     return address;
 }
 
 /* The coordinates of an operand that is broadcast to `rank` dims. */
-void trace_broadcast_coordinates(const struct trace *trace, value operand, const form *coordinates, int rank, form *out)
+void trace_broadcast_coordinates(const struct trace *trace, value operand, const form *coordinates,
+                                 int rank, form *out)
 {
     const struct node *n = node_at(trace, operand);
     for (int d = 0; d < n->rank; d++)
-        out[d] = size_value(trace->index.sizes, n->shape[d]) == 1 ? 0 : coordinates[rank - n->rank + d];
+        out[d] =
+            size_value(trace->index.sizes, n->shape[d]) == 1 ? 0 : coordinates[rank - n->rank + d];
 }
 
 expr trace_broadcast(struct trace *trace, value operand, const form *coordinates, int rank, guard g)
@@ -222,11 +238,15 @@ expr trace_broadcast(struct trace *trace, value operand, const form *coordinates
 form trace_index_value(struct trace *trace, value index, const form *coordinates, dim size, guard g)
 {
     const expr raw = trace_element(trace, index, coordinates, g);
-    const struct expression checked = {.kind = EXPR_CHECKED, .dtype = DT_i64, .argument_count = 1, .arguments = {raw}, .size = size};
+    const struct expression checked = {.kind = EXPR_CHECKED,
+                                       .dtype = DT_i64,
+                                       .argument_count = 1,
+                                       .arguments = {raw},
+                                       .size = size};
     return index_value(&trace->index, expression_intern(trace, checked), size);
 }
 
-/* -- elements -------------------------------------------------------------------------------------------------- */
+/* -- elements ---------------------------------------------------------------------------------- */
 
 static struct memo *memo_find(struct trace *trace, value v, const form *at, guard g)
 {
@@ -236,7 +256,8 @@ static struct memo *memo_find(struct trace *trace, value v, const form *at, guar
         hash = (hash ^ at[d]) * 0x9E3779B97F4A7C15u + (hash >> 29);
     struct memo **slot = &trace->memo[(hash ^ (hash >> 31)) % trace->memo_size];
     for (struct memo *m = *slot; m; m = m->next)
-        if (m->node == v && m->guard == g && memcmp(m->coordinates, at, (size_t)rank * sizeof *at) == 0)
+        if (m->node == v && m->guard == g &&
+            memcmp(m->coordinates, at, (size_t)rank * sizeof *at) == 0)
             return m;
     struct memo *m = arena_new(trace->arena, sizeof *m + (size_t)rank * sizeof *at);
     if (!m) {
@@ -263,7 +284,8 @@ expr trace_compute(struct trace *trace, value v, const form *at, guard g)
     const struct node *n = node_at(trace, v);
     expr result;
     if (v == trace->kernel->special && trace->kernel->kind != KERNEL_SCATTER)
-        result = expression_intern(trace, (struct expression){.kind = EXPR_SPECIAL, .dtype = n->dtype});
+        result =
+            expression_intern(trace, (struct expression){.kind = EXPR_SPECIAL, .dtype = n->dtype});
     else
         result = trace_rows[n->op](trace, n, at, g);
     return memo->result = result;
@@ -284,6 +306,7 @@ expr trace_element(struct trace *trace, value v, const form *at, guard g)
         return trace_compute(trace, v, at, g);
     const struct buffer *b = plan_buffer(trace->plan, buffer);
     struct expression load = {.kind = EXPR_LOAD, .dtype = b->dtype, .buffer = b->base, .guard = g};
-    load.index = index_offset(&trace->index, trace_address(trace, b, at), size_literal(trace->index.sizes, b->base_offset));
+    load.index = index_offset(&trace->index, trace_address(trace, b, at),
+                              size_literal(trace->index.sizes, b->base_offset));
     return expression_intern(trace, load);
 }

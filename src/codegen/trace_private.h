@@ -22,8 +22,10 @@ struct choice choice_make(struct trace *trace, form a, dim bound, guard g);
 expr choice_join(struct trace *trace, const struct choice *choice, expr yes, expr no);
 
 /* The coordinates of an operand that is broadcast to `rank` dims, and its element there. */
-void trace_broadcast_coordinates(const struct trace *trace, value operand, const form *coordinates, int rank, form *out);
-expr trace_broadcast(struct trace *trace, value operand, const form *coordinates, int rank, guard g);
+void trace_broadcast_coordinates(const struct trace *trace, value operand, const form *coordinates,
+                                 int rank, form *out);
+expr trace_broadcast(struct trace *trace, value operand, const form *coordinates, int rank,
+                     guard g);
 /* The row-major linear index of coordinates. */
 form trace_ravel(struct trace *trace, const form *coordinates, const dim *sizes, int rank);
 

@@ -1,14 +1,16 @@
 /* trace_rows.c - one function a row: from coordinates of a result to an element of it.
  *
  *     slice(%1) axis=1 start=3 step=2, at [b, k]     element of %1 at [b, 2*k + 3]
- *     concat(%1, %2) axis=0, at [i]                  i < 5 ? element of %1 at [i] : element of %2 at [i - 5]
+ *     concat(%1, %2) axis=0, at [i]                  i < 5 ? element of %1 at [i] : element of %2
+ * at [i - 5]
  *
  * The table at the end names them. */
 #include "codegen/trace_private.h"
 
 #include <string.h>
 
-static expr trace_elementwise(struct trace *trace, const struct node *n, const form *at, guard g, enum op op)
+static expr trace_elementwise(struct trace *trace, const struct node *n, const form *at, guard g,
+                              enum op op)
 {
     expr arguments[3];
     for (int i = 0; i < n->argument_count; i++)
@@ -16,10 +18,10 @@ static expr trace_elementwise(struct trace *trace, const struct node *n, const f
     return trace_map(trace, op, n->dtype, arguments, n->argument_count);
 }
 
-#define MAP(name, ...)                                                                                                 \
-    static expr trace_##name(struct trace *t, const struct node *n, const form *at, guard g)                           \
-    {                                                                                                                  \
-        return trace_elementwise(t, n, at, g, OP_##name);                                                              \
+#define MAP(name, ...)                                                                       \
+    static expr trace_##name(struct trace *t, const struct node *n, const form *at, guard g) \
+    {                                                                                        \
+        return trace_elementwise(t, n, at, g, OP_##name);                                    \
     }
 #include "graph/ops.def"
 
@@ -29,7 +31,8 @@ static expr trace_clone(struct trace *trace, const struct node *n, const form *a
 }
 #define trace_contiguous trace_clone
 
-/* Dims that both sides have are passed on; what lies between two such places is flattened and cut anew. */
+/* Dims that both sides have are passed on; what lies between two such places is flattened and cut
+ * anew. */
 static expr trace_reshape(struct trace *trace, const struct node *n, const form *at, guard g)
 {
     const struct node *a = node_at(trace, n->arguments[0]);
@@ -47,7 +50,8 @@ static expr trace_reshape(struct trace *trace, const struct node *n, const form 
             else
                 break;
         } while (size_value(sizes, mine) != size_value(sizes, theirs));
-        trace_unravel(trace, trace_ravel(trace, at + j, n->shape + j, j_end - j), a->shape + i, i_end - i, in + i);
+        trace_unravel(trace, trace_ravel(trace, at + j, n->shape + j, j_end - j), a->shape + i,
+                      i_end - i, in + i);
         i = i_end;
         j = j_end;
     }
@@ -72,7 +76,10 @@ static expr trace_slice(struct trace *trace, const struct node *n, const form *a
     const struct attributes *a = &n->attributes;
     form in[RANK_MAX];
     memcpy(in, at, (size_t)n->rank * sizeof *in);
-    in[a->axis] = index_offset(&trace->index, index_scale(&trace->index, at[a->axis], size_literal(trace->index.sizes, a->step)), a->start);
+    in[a->axis] = index_offset(
+        &trace->index,
+        index_scale(&trace->index, at[a->axis], size_literal(trace->index.sizes, a->step)),
+        a->start);
     return trace_element(trace, n->arguments[0], in, g);
 }
 
@@ -114,8 +121,10 @@ static expr trace_unfold(struct trace *trace, const struct node *n, const form *
     const struct attributes *a = &n->attributes;
     form in[RANK_MAX];
     memcpy(in, at, (size_t)n->rank * sizeof *in);
-    in[a->axis] = index_add(&trace->index, index_scale(&trace->index, at[a->axis], size_literal(trace->index.sizes, a->step)),
-                            at[n->rank - 1]);
+    in[a->axis] = index_add(
+        &trace->index,
+        index_scale(&trace->index, at[a->axis], size_literal(trace->index.sizes, a->step)),
+        at[n->rank - 1]);
     return trace_element(trace, n->arguments[0], in, g);
 }
 
@@ -126,7 +135,8 @@ static expr trace_flip(struct trace *trace, const struct node *n, const form *at
     memcpy(in, at, (size_t)n->rank * sizeof *in);
     for (int i = 0; i < n->attributes.axis_count; i++) {
         const int axis = n->attributes.axes[i];
-        in[axis] = index_offset(&trace->index, index_scale(&trace->index, at[axis], size_literal(sizes, -1)),
+        in[axis] = index_offset(&trace->index,
+                                index_scale(&trace->index, at[axis], size_literal(sizes, -1)),
                                 size_sub(sizes, n->shape[axis], 1));
     }
     return trace_element(trace, n->arguments[0], in, g);
@@ -139,14 +149,18 @@ static expr trace_roll(struct trace *trace, const struct node *n, const form *at
     memcpy(in, at, (size_t)n->rank * sizeof *in);
     for (int i = 0; i < n->attributes.axis_count; i++) {
         const int axis = n->attributes.axes[i];
-        const dim size = n->shape[axis], back = size_binary(sizes, SIZE_MOD, size_sub(sizes, 0, n->attributes.sizes[i]), size);
-        in[axis] = index_remainder(&trace->index, index_offset(&trace->index, at[axis], back), size);
+        const dim size = n->shape[axis],
+                  back = size_binary(sizes, SIZE_MOD, size_sub(sizes, 0, n->attributes.sizes[i]),
+                                     size);
+        in[axis] =
+            index_remainder(&trace->index, index_offset(&trace->index, at[axis], back), size);
     }
     return trace_element(trace, n->arguments[0], in, g);
 }
 
 /* before <= at < before + size on every padded dim, or the pad's number. */
-static expr pad_from(struct trace *trace, const struct node *n, const form *at, form *in, int d, guard g)
+static expr pad_from(struct trace *trace, const struct node *n, const form *at, form *in, int d,
+                     guard g)
 {
     const struct node *a = node_at(trace, n->arguments[0]);
     struct sizes *sizes = trace->index.sizes;
@@ -158,8 +172,10 @@ static expr pad_from(struct trace *trace, const struct node *n, const form *at, 
     const struct choice left = choice_make(trace, at[d], before, g);
     if (left.answer == INDEX_ALWAYS)
         return number;
-    const struct choice inside = choice_make(trace, at[d], size_add(sizes, before, a->shape[d]), left.no);
-    const expr element = inside.answer == INDEX_NEVER ? number : pad_from(trace, n, at, in, d + 1, inside.yes);
+    const struct choice inside =
+        choice_make(trace, at[d], size_add(sizes, before, a->shape[d]), left.no);
+    const expr element =
+        inside.answer == INDEX_NEVER ? number : pad_from(trace, n, at, in, d + 1, inside.yes);
     return choice_join(trace, &left, number, choice_join(trace, &inside, element, number));
 }
 
@@ -169,7 +185,8 @@ static expr trace_pad(struct trace *trace, const struct node *n, const form *at,
     return pad_from(trace, n, at, in, 0, g);
 }
 
-static expr concat_from(struct trace *trace, const struct node *n, const form *at, int part, dim start, guard g)
+static expr concat_from(struct trace *trace, const struct node *n, const form *at, int part,
+                        dim start, guard g)
 {
     const int axis = n->attributes.axis;
     struct sizes *sizes = trace->index.sizes;
@@ -181,8 +198,10 @@ static expr concat_from(struct trace *trace, const struct node *n, const form *a
         return trace_element(trace, n->arguments[part], in, g);
     const dim end = size_add(sizes, start, a->shape[axis]);
     const struct choice here = choice_make(trace, at[axis], end, g);
-    const expr yes = here.answer == INDEX_NEVER ? 0 : trace_element(trace, n->arguments[part], in, here.yes);
-    const expr no = here.answer == INDEX_ALWAYS ? 0 : concat_from(trace, n, at, part + 1, end, here.no);
+    const expr yes =
+        here.answer == INDEX_NEVER ? 0 : trace_element(trace, n->arguments[part], in, here.yes);
+    const expr no =
+        here.answer == INDEX_ALWAYS ? 0 : concat_from(trace, n, at, part + 1, end, here.no);
     return choice_join(trace, &here, yes, no);
 }
 
@@ -194,8 +213,10 @@ static expr trace_concat(struct trace *trace, const struct node *n, const form *
 static expr trace_pair(struct trace *trace, const struct node *n, const form *at, guard g)
 {
     const struct choice real = choice_make(trace, at[n->rank - 1], 1, g);
-    const expr yes = real.answer == INDEX_NEVER ? 0 : trace_element(trace, n->arguments[0], at, real.yes);
-    const expr no = real.answer == INDEX_ALWAYS ? 0 : trace_element(trace, n->arguments[1], at, real.no);
+    const expr yes =
+        real.answer == INDEX_NEVER ? 0 : trace_element(trace, n->arguments[0], at, real.yes);
+    const expr no =
+        real.answer == INDEX_ALWAYS ? 0 : trace_element(trace, n->arguments[1], at, real.no);
     return choice_join(trace, &real, yes, no);
 }
 
@@ -205,7 +226,8 @@ static expr trace_insert(struct trace *trace, const struct node *n, const form *
     const struct attributes *a = &n->attributes;
     struct sizes *sizes = trace->index.sizes;
     struct index_pool *index = &trace->index;
-    const dim step = size_literal(sizes, a->step), length = node_at(trace, n->arguments[1])->shape[a->axis];
+    const dim step = size_literal(sizes, a->step),
+              length = node_at(trace, n->arguments[1])->shape[a->axis];
     const dim end = size_add(sizes, a->start, size_mul(sizes, step, length));
     form in[RANK_MAX];
     memcpy(in, at, (size_t)n->rank * sizeof *in);
@@ -217,29 +239,39 @@ static expr trace_insert(struct trace *trace, const struct node *n, const form *
     expr part = 0;
     if (inside.answer != INDEX_NEVER) {
         const form shifted = index_offset(index, at[a->axis], size_sub(sizes, 0, a->start));
-        const struct choice on_step = choice_make(trace, index_remainder(index, shifted, step), 1, inside.yes);
+        const struct choice on_step =
+            choice_make(trace, index_remainder(index, shifted, step), 1, inside.yes);
         in[a->axis] = index_divide(index, shifted, step);
-        part = choice_join(trace, &on_step,
-                           on_step.answer == INDEX_NEVER ? 0 : trace_element(trace, n->arguments[1], in, on_step.yes),
-                           on_step.answer == INDEX_ALWAYS ? 0 : trace_element(trace, n->arguments[0], at, on_step.no));
+        part = choice_join(
+            trace, &on_step,
+            on_step.answer == INDEX_NEVER ? 0
+                                          : trace_element(trace, n->arguments[1], in, on_step.yes),
+            on_step.answer == INDEX_ALWAYS ? 0
+                                           : trace_element(trace, n->arguments[0], at, on_step.no));
     }
-    const expr after = inside.answer == INDEX_ALWAYS ? 0 : trace_element(trace, n->arguments[0], at, inside.no);
+    const expr after =
+        inside.answer == INDEX_ALWAYS ? 0 : trace_element(trace, n->arguments[0], at, inside.no);
     const expr rest = choice_join(trace, &inside, part, after);
-    return choice_join(trace, &before,
-                       before.answer == INDEX_NEVER ? 0 : trace_element(trace, n->arguments[0], at, before.yes), rest);
+    return choice_join(
+        trace, &before,
+        before.answer == INDEX_NEVER ? 0 : trace_element(trace, n->arguments[0], at, before.yes),
+        rest);
 }
 
 /* On the diagonal row - start and column - start are equal: neither is below the other. */
-static expr trace_insert_diagonal(struct trace *trace, const struct node *n, const form *at, guard g)
+static expr trace_insert_diagonal(struct trace *trace, const struct node *n, const form *at,
+                                  guard g)
 {
     struct sizes *sizes = trace->index.sizes;
     struct index_pool *index = &trace->index;
     const int row = n->attributes.axes[0], column = n->attributes.axes[1];
     const dim offset = n->attributes.start, size = n->shape[column];
-    const dim length = node_at(trace, n->arguments[1])->shape[node_at(trace, n->arguments[1])->rank - 1];
+    const dim length =
+        node_at(trace, n->arguments[1])->shape[node_at(trace, n->arguments[1])->rank - 1];
     /* column - row - offset + size is size just there */
-    const form distance = index_offset(index, index_add(index, at[column], index_scale(index, at[row], size_literal(sizes, -1))),
-                                       size_sub(sizes, size_add(sizes, size, n->shape[row]), offset));
+    const form distance = index_offset(
+        index, index_add(index, at[column], index_scale(index, at[row], size_literal(sizes, -1))),
+        size_sub(sizes, size_add(sizes, size, n->shape[row]), offset));
     const dim here = size_add(sizes, size, n->shape[row]);
     const expr base = trace_element(trace, n->arguments[0], at, g);
     const struct choice below = choice_make(trace, distance, here, g);
@@ -261,13 +293,15 @@ static expr trace_insert_diagonal(struct trace *trace, const struct node *n, con
 static expr trace_index(struct trace *trace, const struct node *n, const form *at, guard g)
 {
     const struct node *a = node_at(trace, n->arguments[0]);
-    const int axis = n->attributes.axis, count = n->argument_count - 1, inner = n->rank - a->rank + count;
+    const int axis = n->attributes.axis, count = n->argument_count - 1,
+              inner = n->rank - a->rank + count;
     form in[RANK_MAX];
     memcpy(in, at, (size_t)axis * sizeof *in);
     for (int i = 0; i < count; i++) {
         form index_at[RANK_MAX];
         trace_broadcast_coordinates(trace, n->arguments[1 + i], at + axis, inner, index_at);
-        in[axis + i] = trace_index_value(trace, n->arguments[1 + i], index_at, a->shape[axis + i], g);
+        in[axis + i] =
+            trace_index_value(trace, n->arguments[1 + i], index_at, a->shape[axis + i], g);
     }
     memcpy(in + axis + count, at + axis + inner, (size_t)(a->rank - axis - count) * sizeof *in);
     return trace_element(trace, n->arguments[0], in, g);
@@ -278,7 +312,8 @@ static expr trace_gather(struct trace *trace, const struct node *n, const form *
     const int axis = n->attributes.axis;
     form in[RANK_MAX];
     memcpy(in, at, (size_t)n->rank * sizeof *in);
-    in[axis] = trace_index_value(trace, n->arguments[1], at, node_at(trace, n->arguments[0])->shape[axis], g);
+    in[axis] = trace_index_value(trace, n->arguments[1], at,
+                                 node_at(trace, n->arguments[0])->shape[axis], g);
     return trace_element(trace, n->arguments[0], in, g);
 }
 
@@ -300,11 +335,13 @@ static expr trace_iota(struct trace *trace, const struct node *n, const form *at
     return trace_number(trace, at[0]);
 }
 
-/* Rows whose values the planner keeps in memory: to be asked for one here is a mistake of the planner. */
+/* Rows whose values the planner keeps in memory: to be asked for one here is a mistake of the
+ * planner. */
 static expr trace_never(struct trace *trace, const struct node *n, const form *at, guard g)
 {
     (void)at, (void)g;
-    return trace_fail(trace, fail(PHASOR_ERROR_REFUSED, "%s: no kernel for %s on this path", n->name, op_info[n->op].name));
+    return trace_fail(trace, fail(PHASOR_ERROR_REFUSED, "%s: no kernel for %s on this path",
+                                  n->name, op_info[n->op].name));
 }
 
 #define trace_real trace_never /* complex tensors are gone after the rewrite */
@@ -332,4 +369,3 @@ trace_function *const trace_rows[OP_COUNT] = {
 #define CORE(name, ...) [OP_##name] = trace_##name,
 #include "graph/ops.def"
 };
-

@@ -4,7 +4,7 @@
 #include <string.h>
 
 const struct dtype_info dtype_info[DT_COUNT] = {
-#define DTYPE(name, text, nbytes, kind, compute, real, dlpack)                                                         \
+#define DTYPE(name, text, nbytes, kind, compute, real, dlpack) \
     [DT_##name] = {text, nbytes, DTC_##kind, DT_##compute, DT_##real, dlpack},
 #include "graph/dtype.def"
 #undef DTYPE
@@ -29,7 +29,9 @@ enum dtype dtype_complex_of(enum dtype real)
 
 DLDataType dtype_to_dlpack(enum dtype d)
 {
-    return (DLDataType){.code = (uint8_t)dtype_info[d].dlpack_code, .bits = (uint8_t)(8 * dtype_info[d].nbytes), .lanes = 1};
+    return (DLDataType){.code = (uint8_t)dtype_info[d].dlpack_code,
+                        .bits = (uint8_t)(8 * dtype_info[d].nbytes),
+                        .lanes = 1};
 }
 
 bool dtype_from_dlpack(DLDataType type, enum dtype *out)
@@ -63,7 +65,8 @@ enum dtype dtype_promote(enum dtype a, enum dtype b)
         return real == DT_f64 ? DT_c128 : complex;
     }
     const enum dtype_class ka = dtype_info[a].kind, kb = dtype_info[b].kind;
-    const bool integers = dtype_is_integer(a) && dtype_is_integer(b) && ka != DTC_BOOL && kb != DTC_BOOL;
+    const bool integers =
+        dtype_is_integer(a) && dtype_is_integer(b) && ka != DTC_BOOL && kb != DTC_BOOL;
     if (ka == kb || integers)
         return promote_within(a, b);
     return ka > kb ? a : b;

@@ -22,14 +22,29 @@ struct dtype_info {
 };
 extern const struct dtype_info dtype_info[DT_COUNT];
 
-static inline bool dtype_is_complex(enum dtype d) { return dtype_info[d].kind == DTC_COMPLEX; }
-static inline bool dtype_is_float(enum dtype d) { return dtype_info[d].kind == DTC_FLOAT; }
-static inline bool dtype_is_integer(enum dtype d) { return dtype_info[d].kind <= DTC_INT; } /* bool included */
-static inline int dtype_size(enum dtype d) { return dtype_info[d].nbytes; }
-static inline const char *dtype_text(enum dtype d) { return dtype_info[d].text; }
+static inline bool dtype_is_complex(enum dtype d)
+{
+    return dtype_info[d].kind == DTC_COMPLEX;
+}
+static inline bool dtype_is_float(enum dtype d)
+{
+    return dtype_info[d].kind == DTC_FLOAT;
+}
+static inline bool dtype_is_integer(enum dtype d)
+{
+    return dtype_info[d].kind <= DTC_INT;
+} /* bool included */
+static inline int dtype_size(enum dtype d)
+{
+    return dtype_info[d].nbytes;
+}
+static inline const char *dtype_text(enum dtype d)
+{
+    return dtype_info[d].text;
+}
 
 bool dtype_parse(const char *text, size_t length, enum dtype *out);
-enum dtype dtype_complex_of(enum dtype real);          /* f16, bf16, f32, integers -> c64; f64 -> c128 */
+enum dtype dtype_complex_of(enum dtype real); /* f16, bf16, f32, integers -> c64; f64 -> c128 */
 DLDataType dtype_to_dlpack(enum dtype d);
 bool dtype_from_dlpack(DLDataType type, enum dtype *out); /* false: none of ours */
 /* What two dtypes promote to when both are tensors with dims (NumPy-like, as PyTorch). */

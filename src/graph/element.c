@@ -39,7 +39,8 @@ static double f16_load(uint16_t bits)
     return copysign(size, bits >> 15 ? -1 : 1);
 }
 
-/* As bf16_store. The number is a whole multiple of 2^step; a carry into the exponent is right too. */
+/* As bf16_store. The number is a whole multiple of 2^step; a carry into the exponent is right too.
+ */
 static uint16_t f16_store(double number)
 {
     const unsigned sign = signbit(number) ? 0x8000 : 0;

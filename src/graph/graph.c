@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- life ------------------------------------------------------------------------------------------------------ */
+/* -- life -------------------------------------------------------------------------------------- */
 
-phasor_status graph_init(struct graph *graph, struct arena *arena, struct sizes *sizes, const char *name)
+phasor_status graph_init(struct graph *graph, struct arena *arena, struct sizes *sizes,
+                         const char *name)
 {
     *graph = (struct graph){.arena = arena, .sizes = sizes, .name = arena_string(arena, name)};
     if (!graph->name || !array_push(&graph->nodes, (struct node){.op = OP_none, .name = ""}))
@@ -57,7 +58,7 @@ phasor_status graph_status(struct graph *graph)
     return sizes_status(graph->sizes);
 }
 
-/* -- names ----------------------------------------------------------------------------------------------------- */
+/* -- names ------------------------------------------------------------------------------------- */
 
 static size_t name_slot(const struct graph *graph, const char *name)
 {
@@ -96,7 +97,7 @@ static const char *node_name(struct graph *graph, enum op op, const char *name)
     }
 }
 
-/* -- adding ---------------------------------------------------------------------------------------------------- */
+/* -- adding ------------------------------------------------------------------------------------ */
 
 /* The attribute lists in the arena; false when memory is out. */
 static bool attributes_keep(struct graph *graph, struct attributes *at)
@@ -111,24 +112,29 @@ static bool attributes_keep(struct graph *graph, struct attributes *at)
 static bool node_keep(struct graph *graph, struct node *node, const dim *shape, const char *name)
 {
     if (node->argument_count)
-        node->arguments = arena_copy(graph->arena, node->arguments, (size_t)node->argument_count * sizeof *node->arguments);
+        node->arguments = arena_copy(graph->arena, node->arguments,
+                                     (size_t)node->argument_count * sizeof *node->arguments);
     node->shape = arena_copy(graph->arena, shape, (size_t)node->rank * sizeof *shape);
     node->name = names_grow(graph) ? node_name(graph, node->op, name) : NULL;
     return (!node->argument_count || node->arguments) && node->shape && node->name &&
            attributes_keep(graph, &node->attributes);
 }
 
-value graph_add(struct graph *graph, enum op op, enum dtype dtype, const value *arguments, int argument_count,
-                const struct attributes *attributes, const char *name)
+value graph_add(struct graph *graph, enum op op, enum dtype dtype, const value *arguments,
+                int argument_count, const struct attributes *attributes, const char *name)
 {
     if (graph->status != PHASOR_OK)
         return 0;
-    struct node node = {.op = op, .dtype = dtype, .arguments = arguments, .argument_count = argument_count,
+    struct node node = {.op = op,
+                        .dtype = dtype,
+                        .arguments = arguments,
+                        .argument_count = argument_count,
                         .attributes = attributes ? *attributes : (struct attributes){0},
                         .origin = op_info[op].kind == KIND_LEAF ? NULL : graph->origin};
     for (int i = 0; i < argument_count; i++)
         if (arguments[i] == 0 || arguments[i] >= graph->nodes.count)
-            return graph_fail(graph, PHASOR_ERROR_FILE, "%s: operand %d is no value", name ? name : op_info[op].name, i);
+            return graph_fail(graph, PHASOR_ERROR_FILE, "%s: operand %d is no value",
+                              name ? name : op_info[op].name, i);
 
     dim shape[RANK_MAX];
     const phasor_status status = infer_node(graph, &node, shape);
@@ -140,7 +146,7 @@ value graph_add(struct graph *graph, enum op op, enum dtype dtype, const value *
     return (value)graph->nodes.count - 1;
 }
 
-/* -- short forms ----------------------------------------------------------------------------------------------- */
+/* -- short forms ------------------------------------------------------------------------------- */
 
 value graph_map1(struct graph *graph, enum op op, value a)
 {
@@ -166,36 +172,42 @@ value graph_cast(struct graph *graph, value a, enum dtype dtype)
 
 value graph_scalar(struct graph *graph, enum dtype dtype, struct number number)
 {
-    return graph_add(graph, OP_scalar, dtype, NULL, 0, &(struct attributes){.number = number}, NULL);
+    return graph_add(graph, OP_scalar, dtype, NULL, 0, &(struct attributes){.number = number},
+                     NULL);
 }
 
 value graph_float(struct graph *graph, enum dtype dtype, double number)
 {
     const bool fits = number >= -9223372036854775808.0 && number < 9223372036854775808.0;
-    return graph_scalar(graph, dtype, (struct number){.i = fits ? (int64_t)number : 0, .re = number});
+    return graph_scalar(graph, dtype,
+                        (struct number){.i = fits ? (int64_t)number : 0, .re = number});
 }
 
 value graph_size(struct graph *graph, dim size)
 {
-    return graph_add(graph, OP_size, DT_i64, NULL, 0, &(struct attributes){.sizes = &size, .size_count = 1}, NULL);
+    return graph_add(graph, OP_size, DT_i64, NULL, 0,
+                     &(struct attributes){.sizes = &size, .size_count = 1}, NULL);
 }
 
 value graph_iota(struct graph *graph, dim size)
 {
-    return graph_add(graph, OP_iota, DT_i64, NULL, 0, &(struct attributes){.sizes = &size, .size_count = 1}, NULL);
+    return graph_add(graph, OP_iota, DT_i64, NULL, 0,
+                     &(struct attributes){.sizes = &size, .size_count = 1}, NULL);
 }
 
 static bool has_shape(const struct graph *graph, value a, const dim *sizes, int rank)
 {
     const struct node *n = graph_node(graph, a);
-    return n->rank == rank && (rank == 0 || memcmp(n->shape, sizes, (size_t)rank * sizeof *sizes) == 0);
+    return n->rank == rank &&
+           (rank == 0 || memcmp(n->shape, sizes, (size_t)rank * sizeof *sizes) == 0);
 }
 
 static value view_with_sizes(struct graph *graph, enum op op, value a, const dim *sizes, int rank)
 {
     if (has_shape(graph, a, sizes, rank))
         return a;
-    return graph_add(graph, op, DT_bool, &a, 1, &(struct attributes){.sizes = sizes, .size_count = rank}, NULL);
+    return graph_add(graph, op, DT_bool, &a, 1,
+                     &(struct attributes){.sizes = sizes, .size_count = rank}, NULL);
 }
 
 value graph_reshape(struct graph *graph, value a, const dim *sizes, int rank)
@@ -230,7 +242,8 @@ value graph_slice(struct graph *graph, value a, int axis, dim start, dim length,
 
 value graph_select(struct graph *graph, value a, int axis, dim index)
 {
-    return graph_add(graph, OP_select, DT_bool, &a, 1, &(struct attributes){.axis = axis, .start = index}, NULL);
+    return graph_add(graph, OP_select, DT_bool, &a, 1,
+                     &(struct attributes){.axis = axis, .start = index}, NULL);
 }
 
 value graph_unsqueeze(struct graph *graph, value a, int axis)
@@ -238,7 +251,8 @@ value graph_unsqueeze(struct graph *graph, value a, int axis)
     const struct node *n = graph_node(graph, a);
     dim sizes[RANK_MAX + 1];
     if (n->rank == RANK_MAX || axis < 0 || axis > n->rank)
-        return graph_fail(graph, PHASOR_ERROR_FILE, "unsqueeze %s: axis %d of rank %d", n->name, axis, n->rank);
+        return graph_fail(graph, PHASOR_ERROR_FILE, "unsqueeze %s: axis %d of rank %d", n->name,
+                          axis, n->rank);
     for (int d = 0; d <= n->rank; d++)
         sizes[d] = d < axis ? n->shape[d] : d == axis ? 1 : n->shape[d - 1];
     return graph_reshape(graph, a, sizes, n->rank + 1);
@@ -249,7 +263,8 @@ value graph_squeeze(struct graph *graph, value a, int axis)
     const struct node *n = graph_node(graph, a);
     dim sizes[RANK_MAX];
     if (axis < 0 || axis >= n->rank)
-        return graph_fail(graph, PHASOR_ERROR_FILE, "squeeze %s: axis %d of rank %d", n->name, axis, n->rank);
+        return graph_fail(graph, PHASOR_ERROR_FILE, "squeeze %s: axis %d of rank %d", n->name, axis,
+                          n->rank);
     for (int d = 0; d < n->rank - 1; d++)
         sizes[d] = d < axis ? n->shape[d] : n->shape[d + 1];
     return graph_reshape(graph, a, sizes, n->rank - 1);
@@ -259,7 +274,8 @@ value graph_concat(struct graph *graph, const value *parts, int count, int axis)
 {
     if (count == 0)
         return graph_fail(graph, PHASOR_ERROR_FILE, "concat: no parts");
-    return graph_add(graph, OP_concat, DT_bool, parts, count, &(struct attributes){.axis = axis}, NULL);
+    return graph_add(graph, OP_concat, DT_bool, parts, count, &(struct attributes){.axis = axis},
+                     NULL);
 }
 
 value graph_reduce(struct graph *graph, enum op op, value a, const int *axes, int count, bool keep)
@@ -271,7 +287,8 @@ value graph_reduce(struct graph *graph, enum op op, value a, const int *axes, in
     for (int i = 0; i < count; i++)
         if (axes[i] >= 0 && axes[i] < rank)
             kept[axes[i]] = 1;
-    const value result = graph_add(graph, op, DT_bool, &a, 1, &(struct attributes){.axes = axes, .axis_count = count}, NULL);
+    const value result = graph_add(graph, op, DT_bool, &a, 1,
+                                   &(struct attributes){.axes = axes, .axis_count = count}, NULL);
     return keep ? graph_reshape(graph, result, kept, rank) : result;
 }
 
@@ -293,7 +310,7 @@ bool graph_same_shape(const struct graph *graph, value a, value b)
     return true;
 }
 
-/* -- copying --------------------------------------------------------------------------------------------------- */
+/* -- copying ----------------------------------------------------------------------------------- */
 
 value graph_copy_node(struct graph *to, const struct graph *from, value v, const value *map)
 {
@@ -307,7 +324,8 @@ value graph_copy_node(struct graph *to, const struct graph *from, value v, const
         operands[i] = map[n->arguments[i]];
     const struct origin *before = to->origin;
     to->origin = n->origin;
-    const value copy = graph_add(to, n->op, n->dtype, operands, n->argument_count, &n->attributes, n->name);
+    const value copy =
+        graph_add(to, n->op, n->dtype, operands, n->argument_count, &n->attributes, n->name);
     to->origin = before;
     return copy;
 }
@@ -404,7 +422,8 @@ static phasor_status rebind_all(const struct rebinding *r, const struct graph *f
 
 phasor_status graph_rebind(struct graph *to, const struct graph *from, const dim *replacement)
 {
-    struct rebinding r = {to, from->sizes, replacement, memory_new(from->sizes->nodes.count * sizeof(dim))};
+    struct rebinding r = {to, from->sizes, replacement,
+                          memory_new(from->sizes->nodes.count * sizeof(dim))};
     if (!r.memo)
         return fail_memory();
     phasor_status status = rebind_all(&r, from);

@@ -1,16 +1,17 @@
 /* infer.c - dtype and shape of a node, by the kind of its row.
  *
  *     mul(f32[4, 1, 64], f32[s25, 64])                  f32[4, s25, 64]
- *     reshape(f32[2, s25, 8, 128], [2, s25, 8, 64, 2])  f32[2, s25, 8, 64, 2]     the number of elements must agree
- *     index(c64[512, 64], i64[3, 7]) axis=0             c64[3, 7, 64]
+ *     reshape(f32[2, s25, 8, 128], [2, s25, 8, 64, 2])  f32[2, s25, 8, 64, 2]     the number of
+ * elements must agree index(c64[512, 64], i64[3, 7]) axis=0             c64[3, 7, 64]
  *
- * Sizes are compared by value: expressions that are equal now count as equal. What an operator's shape rule is stands
- * here, in the table `rules`, and nowhere else. */
+ * Sizes are compared by value: expressions that are equal now count as equal. What an operator's
+ * shape rule is stands here, in the table `rules`, and nowhere else. */
 #include "graph/infer_private.h"
 
 #include <string.h>
 
-void infer_print_type(const struct graph *graph, enum dtype dtype, const dim *shape, int rank, struct text *out)
+void infer_print_type(const struct graph *graph, enum dtype dtype, const dim *shape, int rank,
+                      struct text *out)
 {
     text_format(out, "%s[", dtype_text(dtype));
     for (int d = 0; d < rank; d++) {
@@ -31,9 +32,9 @@ phasor_status infer_fail(const struct inference *in, const char *what)
     }
     const struct origin *origin = in->node->origin;
     const phasor_status status =
-        fail(PHASOR_ERROR_FILE, "%s%s%s(%s): %s%s%s", origin ? origin->node : "", origin ? ": " : "",
-             op_info[in->node->op].name, text_get(&types), what, origin && origin->line ? "; at " : "",
-             origin && origin->line ? origin->line : "");
+        fail(PHASOR_ERROR_FILE, "%s%s%s(%s): %s%s%s", origin ? origin->node : "",
+             origin ? ": " : "", op_info[in->node->op].name, text_get(&types), what,
+             origin && origin->line ? "; at " : "", origin && origin->line ? origin->line : "");
     text_free(&types);
     return status;
 }
@@ -61,7 +62,7 @@ static phasor_status broadcast(struct inference *in, const dim *shape, int rank)
     return PHASOR_OK;
 }
 
-/* -- MAP ------------------------------------------------------------------------------------------------------- */
+/* -- MAP --------------------------------------------------------------------------------------- */
 
 static bool defined_on(enum op op, enum dtype dtype)
 {
@@ -113,7 +114,7 @@ static phasor_status infer_map(struct inference *in)
     return PHASOR_OK;
 }
 
-/* -- REDUCE, LEAF ---------------------------------------------------------------------------------------------- */
+/* -- REDUCE, LEAF ------------------------------------------------------------------------------ */
 
 static phasor_status infer_reduce(struct inference *in)
 {
@@ -173,7 +174,7 @@ static phasor_status infer_iota(struct inference *in)
     return infer_take_sizes(in);
 }
 
-/* -- CORE ------------------------------------------------------------------------------------------------------ */
+/* -- CORE -------------------------------------------------------------------------------------- */
 
 static phasor_status check_indices(struct inference *in, int first)
 {
@@ -183,7 +184,8 @@ static phasor_status check_indices(struct inference *in, int first)
     return PHASOR_OK;
 }
 
-/* The shape of operand 0 at index operands first..: they broadcast and take the place of axes a, a + 1, ... */
+/* The shape of operand 0 at index operands first..: they broadcast and take the place of axes a, a
+ * + 1, ... */
 static phasor_status indexed_shape(struct inference *in, int first)
 {
     const struct node *a = argument(in, 0);
@@ -237,7 +239,8 @@ static phasor_status infer_gather(struct inference *in)
     if (index->rank != a->rank)
         return infer_fail(in, "index and tensor must have one rank");
     for (int d = 0; d < a->rank; d++)
-        if (d != in->node->attributes.axis && size_at(in, index->shape[d]) > size_at(in, a->shape[d]))
+        if (d != in->node->attributes.axis &&
+            size_at(in, index->shape[d]) > size_at(in, a->shape[d]))
             return infer_fail(in, "the index is larger than the tensor");
     shape_of_argument(in, 1);
     in->node->dtype = a->dtype;
@@ -299,7 +302,7 @@ static phasor_status infer_dot(struct inference *in)
     return PHASOR_OK;
 }
 
-/* -- the table of rules ---------------------------------------------------------------------------------------- */
+/* -- the table of rules ------------------------------------------------------------------------ */
 
 typedef phasor_status infer_function(struct inference *);
 
@@ -328,14 +331,19 @@ phasor_status infer_node(struct graph *graph, struct node *node, dim shape[RANK_
     const struct op_info *info = &op_info[node->op];
     if (node->op <= OP_none || node->op >= OP_COUNT)
         return fail(PHASOR_ERROR_FILE, "%s: no operator", node->name ? node->name : "a node");
-    if (info->arity ? node->argument_count != info->arity : info->kind == KIND_LEAF && node->argument_count)
+    if (info->arity ? node->argument_count != info->arity
+                    : info->kind == KIND_LEAF && node->argument_count)
         return infer_fail(&in, "wrong number of operands");
-    const int least = node->op == OP_index_put ? 3 : node->op == OP_index ? 2 : info->kind == KIND_VIEW;
+    const int least = node->op == OP_index_put ? 3
+                      : node->op == OP_index   ? 2
+                                               : info->kind == KIND_VIEW;
     if (node->argument_count < least)
         return infer_fail(&in, "needs more operands");
     node->rank = 0;
-    /* Most views and indexed operators keep the dtype of their first operand; MAP and REDUCE rules find their own. */
-    if (node->argument_count && (info->kind == KIND_VIEW || (info->kind == KIND_CORE && node->op != OP_unknown)))
+    /* Most views and indexed operators keep the dtype of their first operand; MAP and REDUCE rules
+     * find their own. */
+    if (node->argument_count &&
+        (info->kind == KIND_VIEW || (info->kind == KIND_CORE && node->op != OP_unknown)))
         node->dtype = argument(&in, 0)->dtype;
     TRY(rules[node->op](&in));
     return graph->sizes->status;

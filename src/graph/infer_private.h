@@ -27,17 +27,17 @@ static inline void shape_of_argument(struct inference *in, int index)
     memcpy(in->shape, a->shape, (size_t)a->rank * sizeof *in->shape);
 }
 
-
 /* Fails with "operator(types): what". */
 phasor_status infer_fail(const struct inference *in, const char *what);
 
 /* The attribute `sizes` as the shape. */
 phasor_status infer_take_sizes(struct inference *in);
 phasor_status infer_check_axis(struct inference *in, int axis, int rank);
-phasor_status infer_check_axes(struct inference *in, int rank); /* the attribute `axes`: inside, each once */
+phasor_status infer_check_axes(struct inference *in,
+                               int rank); /* the attribute `axes`: inside, each once */
 void infer_shape_remove(struct inference *in, int axis);
 
-/* -- rules of the views ---------------------------------------------------------------------------------------- */
+/* -- rules of the views ------------------------------------------------------------------------ */
 
 phasor_status infer_reshape(struct inference *in);
 phasor_status infer_permute(struct inference *in);

@@ -47,7 +47,8 @@ phasor_status infer_reshape(struct inference *in)
     TRY(infer_take_sizes(in));
     struct sizes *sizes = in->graph->sizes;
     const struct node *a = argument(in, 0);
-    if (size_at(in, count_of(sizes, a->shape, a->rank)) != size_at(in, count_of(sizes, in->shape, in->node->rank)))
+    if (size_at(in, count_of(sizes, a->shape, a->rank)) !=
+        size_at(in, count_of(sizes, in->shape, in->node->rank)))
         return infer_fail(in, "the number of elements must stay the same");
     return PHASOR_OK;
 }
@@ -71,15 +72,17 @@ phasor_status infer_expand(struct inference *in)
     if (a->rank > in->node->rank)
         return infer_fail(in, "fewer dims than the operand");
     for (int d = 1; d <= a->rank; d++) {
-        const int64_t old = size_at(in, a->shape[a->rank - d]), new = size_at(in, in->shape[in->node->rank - d]);
-        if (old != new && old != 1)
+        const int64_t old = size_at(in, a->shape[a->rank - d]),
+                      new = size_at(in, in->shape[in->node->rank - d]);
+        if (old != new &&old != 1)
             return infer_fail(in, "only dims of size 1 can grow");
     }
     return PHASOR_OK;
 }
 
 /* start + step * (length - 1) must be inside; an empty slice may start at the end. */
-static phasor_status check_range(struct inference *in, dim of, int64_t start, int64_t length, int64_t step)
+static phasor_status check_range(struct inference *in, dim of, int64_t start, int64_t length,
+                                 int64_t step)
 {
     const int64_t size = size_at(in, of);
     int64_t last;
@@ -97,7 +100,8 @@ phasor_status infer_slice(struct inference *in)
     const struct attributes *at = &in->node->attributes;
     shape_of_argument(in, 0);
     TRY(infer_check_axis(in, at->axis, in->node->rank));
-    TRY(check_range(in, in->shape[at->axis], size_at(in, at->start), size_at(in, at->length), at->step));
+    TRY(check_range(in, in->shape[at->axis], size_at(in, at->start), size_at(in, at->length),
+                    at->step));
     in->shape[at->axis] = at->length;
     return PHASOR_OK;
 }
@@ -105,7 +109,8 @@ phasor_status infer_slice(struct inference *in)
 void infer_shape_remove(struct inference *in, int axis)
 {
     in->node->rank--;
-    memmove(in->shape + axis, in->shape + axis + 1, (size_t)(in->node->rank - axis) * sizeof *in->shape);
+    memmove(in->shape + axis, in->shape + axis + 1,
+            (size_t)(in->node->rank - axis) * sizeof *in->shape);
 }
 
 static phasor_status shape_append(struct inference *in, dim size)
@@ -127,7 +132,8 @@ phasor_status infer_select(struct inference *in)
     return PHASOR_OK;
 }
 
-/* The length of the diagonal that starts `offset` to the right of (or, negative, below) the first element. */
+/* The length of the diagonal that starts `offset` to the right of (or, negative, below) the first
+ * element. */
 static dim diagonal_length(struct inference *in, dim rows, dim columns)
 {
     struct sizes *sizes = in->graph->sizes;
@@ -159,7 +165,8 @@ phasor_status infer_unfold(struct inference *in)
     const dim rest = size_sub(sizes, in->shape[at->axis], at->length);
     if (at->step < 1 || size_at(in, at->length) < 0 || size_at(in, rest) < 0)
         return infer_fail(in, "window out of range");
-    in->shape[at->axis] = size_add(sizes, size_floordiv(sizes, rest, size_literal(sizes, at->step)), 1);
+    in->shape[at->axis] =
+        size_add(sizes, size_floordiv(sizes, rest, size_literal(sizes, at->step)), 1);
     return shape_append(in, at->length);
 }
 
@@ -184,7 +191,8 @@ phasor_status infer_pad(struct inference *in)
     if (at->size_count != 2 * in->node->rank)
         return infer_fail(in, "needs two sizes for each dim");
     for (int d = 0; d < in->node->rank; d++) {
-        in->shape[d] = size_add(sizes, in->shape[d], size_add(sizes, at->sizes[2 * d], at->sizes[2 * d + 1]));
+        in->shape[d] =
+            size_add(sizes, in->shape[d], size_add(sizes, at->sizes[2 * d], at->sizes[2 * d + 1]));
         if (size_at(in, in->shape[d]) < 0)
             return infer_fail(in, "cuts away more than there is");
     }
@@ -255,7 +263,8 @@ static bool shapes_agree(const struct inference *in, const struct node *a, const
 phasor_status infer_pair(struct inference *in)
 {
     shape_of_argument(in, 0);
-    if (argument(in, 1)->dtype != in->node->dtype || !shapes_agree(in, argument(in, 0), argument(in, 1)))
+    if (argument(in, 1)->dtype != in->node->dtype ||
+        !shapes_agree(in, argument(in, 0), argument(in, 1)))
         return infer_fail(in, "parts must have one dtype and shape");
     return shape_append(in, size_literal(in->graph->sizes, 2));
 }
@@ -271,7 +280,8 @@ phasor_status infer_insert(struct inference *in)
     for (int d = 0; d < base->rank; d++)
         if (d != at->axis && size_at(in, part->shape[d]) != size_at(in, base->shape[d]))
             return infer_fail(in, "sizes may differ along the axis only");
-    return check_range(in, base->shape[at->axis], size_at(in, at->start), size_at(in, part->shape[at->axis]), at->step);
+    return check_range(in, base->shape[at->axis], size_at(in, at->start),
+                       size_at(in, part->shape[at->axis]), at->step);
 }
 
 phasor_status infer_insert_diagonal(struct inference *in)
@@ -287,4 +297,3 @@ phasor_status infer_insert_diagonal(struct inference *in)
     shape_of_argument(in, 0);
     return PHASOR_OK;
 }
-

@@ -1,4 +1,5 @@
-/* ops.h - the facts of the operator table that are neither code nor CUDA: names, arity, types, complex rules. */
+/* ops.h - the facts of the operator table that are neither code nor CUDA: names, arity, types,
+ * complex rules. */
 #pragma once
 #include "graph/dtype.h"
 
@@ -19,7 +20,14 @@ enum op_on { ON_F, ON_I, ON_A };
 enum op_complex { COMPLEX_NEVER, COMPLEX_PARTS, COMPLEX_PAIR, COMPLEX_VANISH, COMPLEX_FUNCTION };
 enum op_rules { RULES_ALL, RULES_EXECUTORCH };
 enum op_memory { MEMORY_COPY, MEMORY_ALIAS, MEMORY_MAYBE };
-enum op_domain { DOMAIN_ANY, DOMAIN_POSITIVE, DOMAIN_NONZERO, DOMAIN_UNIT, DOMAIN_ONE_UP, DOMAIN_SMALL };
+enum op_domain {
+    DOMAIN_ANY,
+    DOMAIN_POSITIVE,
+    DOMAIN_NONZERO,
+    DOMAIN_UNIT,
+    DOMAIN_ONE_UP,
+    DOMAIN_SMALL
+};
 
 struct op_info {
     const char *name;

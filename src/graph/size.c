@@ -1,6 +1,7 @@
-/* size.c - see size.h. Sums and products are kept sorted by size_compare, which looks at what the terms are and not at
- * where they stand in the pool: the normal form of an expression, and so its text, is the same in every pool with the
- * same symbols. A product of two sums is multiplied out; sizes are small enough for that. */
+/* size.c - see size.h. Sums and products are kept sorted by size_compare, which looks at what the
+ * terms are and not at where they stand in the pool: the normal form of an expression, and so its
+ * text, is the same in every pool with the same symbols. A product of two sums is multiplied out;
+ * sizes are small enough for that. */
 #include "graph/size.h"
 
 #include <string.h>
@@ -17,7 +18,8 @@ struct sum {
 static dim size_fail(struct sizes *sizes, phasor_status status, const char *what)
 {
     if (sizes->status == PHASOR_OK)
-        sizes->status = status == PHASOR_ERROR_MEMORY ? fail_memory() : fail(status, "a size %s", what);
+        sizes->status =
+            status == PHASOR_ERROR_MEMORY ? fail_memory() : fail(status, "a size %s", what);
     return 0;
 }
 
@@ -26,7 +28,7 @@ static dim size_overflow(struct sizes *sizes)
     return size_fail(sizes, PHASOR_ERROR_INPUT, "does not fit in 64 bits");
 }
 
-/* -- interning ------------------------------------------------------------------------------------------------- */
+/* -- interning --------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
@@ -45,11 +47,13 @@ static uint64_t node_hash(const struct size_node *n)
 
 static bool node_equal(const struct size_node *a, const struct size_node *b)
 {
-    if (a->kind != b->kind || a->literal != b->literal || a->symbol != b->symbol || a->count != b->count)
+    if (a->kind != b->kind || a->literal != b->literal || a->symbol != b->symbol ||
+        a->count != b->count)
         return false;
     for (int i = 0; i < a->count; i++)
-        if (a->kind == SIZE_SUM ? a->terms[i].factor != b->terms[i].factor || a->terms[i].term != b->terms[i].term
-                                : a->operands[i] != b->operands[i])
+        if (a->kind == SIZE_SUM
+                ? a->terms[i].factor != b->terms[i].factor || a->terms[i].term != b->terms[i].term
+                : a->operands[i] != b->operands[i])
             return false;
     return true;
 }
@@ -72,12 +76,14 @@ static bool table_grow(struct sizes *sizes)
     return true;
 }
 
-/* Nodes of the expression written out; a limit keeps its text short and recursion over it shallow. */
+/* Nodes of the expression written out; a limit keeps its text short and recursion over it shallow.
+ */
 static int node_weight(const struct sizes *sizes, const struct size_node *node)
 {
     int weight = 1;
     for (int i = 0; i < node->count && weight <= WEIGHT_MAX; i++)
-        weight += sizes->nodes.at[node->kind == SIZE_SUM ? node->terms[i].term : node->operands[i]].weight;
+        weight += sizes->nodes.at[node->kind == SIZE_SUM ? node->terms[i].term : node->operands[i]]
+                      .weight;
     return weight;
 }
 
@@ -97,7 +103,8 @@ static dim node_intern(struct sizes *sizes, struct size_node node)
     if (node.count && node.kind == SIZE_SUM)
         node.terms = arena_copy(sizes->arena, node.terms, (size_t)node.count * sizeof *node.terms);
     else if (node.count)
-        node.operands = arena_copy(sizes->arena, node.operands, (size_t)node.count * sizeof *node.operands);
+        node.operands =
+            arena_copy(sizes->arena, node.operands, (size_t)node.count * sizeof *node.operands);
     if (node.count && !node.terms && !node.operands)
         return size_fail(sizes, PHASOR_ERROR_MEMORY, NULL);
     if (!array_push(&sizes->nodes, node))
@@ -129,7 +136,10 @@ phasor_status sizes_status(const struct sizes *sizes)
 
 dim size_literal(struct sizes *sizes, int64_t value)
 {
-    return node_intern(sizes, (struct size_node){.kind = SIZE_LITERAL, .literal = value, .value = value, .low = value, .high = value});
+    return node_intern(
+        sizes,
+        (struct size_node){
+            .kind = SIZE_LITERAL, .literal = value, .value = value, .low = value, .high = value});
 }
 
 dim size_find_symbol(const struct sizes *sizes, const char *name, bool *found)
@@ -166,7 +176,7 @@ dim size_symbol(struct sizes *sizes, const char *name, int64_t low, int64_t high
     return size;
 }
 
-/* -- bounds ---------------------------------------------------------------------------------------------------- */
+/* -- bounds ------------------------------------------------------------------------------------ */
 
 static int64_t saturate(__int128 value)
 {
@@ -194,8 +204,8 @@ static int64_t bound_add(int64_t a, int64_t b)
 
 static void interval_mul(int64_t *low, int64_t *high, int64_t other_low, int64_t other_high)
 {
-    const int64_t corners[4] = {bound_mul(*low, other_low), bound_mul(*low, other_high), bound_mul(*high, other_low),
-                                bound_mul(*high, other_high)};
+    const int64_t corners[4] = {bound_mul(*low, other_low), bound_mul(*low, other_high),
+                                bound_mul(*high, other_low), bound_mul(*high, other_high)};
     *low = *high = corners[0];
     for (int i = 1; i < 4; i++) {
         *low = corners[i] < *low ? corners[i] : *low;
@@ -203,7 +213,7 @@ static void interval_mul(int64_t *low, int64_t *high, int64_t other_low, int64_t
     }
 }
 
-/* -- order ----------------------------------------------------------------------------------------------------- */
+/* -- order ------------------------------------------------------------------------------------- */
 
 static int compare_numbers(int64_t a, int64_t b)
 {
@@ -220,13 +230,14 @@ static int size_compare(const struct sizes *sizes, dim a, dim b)
     order = order ? order : compare_numbers(x->count, y->count);
     for (int i = 0; i < x->count && !order; i++) {
         const bool sum = x->kind == SIZE_SUM;
-        order = size_compare(sizes, sum ? x->terms[i].term : x->operands[i], sum ? y->terms[i].term : y->operands[i]);
+        order = size_compare(sizes, sum ? x->terms[i].term : x->operands[i],
+                             sum ? y->terms[i].term : y->operands[i]);
         order = order || !sum ? order : compare_numbers(x->terms[i].factor, y->terms[i].factor);
     }
     return order ? order : compare_numbers(x->literal, y->literal);
 }
 
-/* -- sums ------------------------------------------------------------------------------------------------------ */
+/* -- sums -------------------------------------------------------------------------------------- */
 
 static void sum_of(const struct sizes *sizes, dim d, struct sum *sum)
 {
@@ -254,12 +265,14 @@ static bool sum_add_term(const struct sizes *sizes, struct sum *sum, int64_t fac
         if (__builtin_add_overflow(sum->terms[at].factor, factor, &sum->terms[at].factor))
             return false;
         if (sum->terms[at].factor == 0)
-            memmove(&sum->terms[at], &sum->terms[at + 1], (size_t)(--sum->count - at) * sizeof sum->terms[0]);
+            memmove(&sum->terms[at], &sum->terms[at + 1],
+                    (size_t)(--sum->count - at) * sizeof sum->terms[0]);
         return true;
     }
     if (sum->count == TERMS_MAX)
         return false;
-    memmove(&sum->terms[at + 1], &sum->terms[at], (size_t)(sum->count++ - at) * sizeof sum->terms[0]);
+    memmove(&sum->terms[at + 1], &sum->terms[at],
+            (size_t)(sum->count++ - at) * sizeof sum->terms[0]);
     sum->terms[at] = (struct size_term){factor, term};
     return true;
 }
@@ -270,7 +283,8 @@ static dim sum_intern(struct sizes *sizes, struct sum *sum)
         return size_literal(sizes, sum->literal);
     if (sum->count == 1 && sum->literal == 0 && sum->terms[0].factor == 1)
         return sum->terms[0].term;
-    struct size_node node = {.kind = SIZE_SUM, .literal = sum->literal, .count = sum->count, .terms = sum->terms};
+    struct size_node node = {
+        .kind = SIZE_SUM, .literal = sum->literal, .count = sum->count, .terms = sum->terms};
     __int128 value = sum->literal;
     node.low = node.high = sum->literal;
     for (int i = 0; i < sum->count; i++) {
@@ -316,7 +330,7 @@ dim size_sub(struct sizes *sizes, dim a, dim b)
     return size_add_scaled(sizes, a, b, -1);
 }
 
-/* -- products -------------------------------------------------------------------------------------------------- */
+/* -- products ---------------------------------------------------------------------------------- */
 
 static int atoms_of(const struct sizes *sizes, dim term, dim *atoms)
 {
@@ -339,7 +353,8 @@ static dim product_intern(struct sizes *sizes, dim *atoms, int count)
             atoms[j] = atoms[j - 1];
             atoms[j - 1] = swap;
         }
-    struct size_node node = {.kind = SIZE_PRODUCT, .value = 1, .low = 1, .high = 1, .count = count, .operands = atoms};
+    struct size_node node = {
+        .kind = SIZE_PRODUCT, .value = 1, .low = 1, .high = 1, .count = count, .operands = atoms};
     for (int i = 0; i < count; i++) {
         const struct size_node *atom = &sizes->nodes.at[atoms[i]];
         if (__builtin_mul_overflow(node.value, atom->value, &node.value))
@@ -361,7 +376,8 @@ static dim term_mul(struct sizes *sizes, dim a, dim b)
     return product_intern(sizes, atoms, count_a + count_b);
 }
 
-static bool sum_add_product(struct sizes *sizes, struct sum *sum, struct size_term a, struct size_term b)
+static bool sum_add_product(struct sizes *sizes, struct sum *sum, struct size_term a,
+                            struct size_term b)
 {
     int64_t factor;
     if (__builtin_mul_overflow(a.factor, b.factor, &factor))
@@ -427,7 +443,9 @@ bool size_divide_exactly(struct sizes *sizes, dim a, dim b, dim *quotient)
     sum_of(sizes, a, &x);
     sum_of(sizes, b, &y);
     const bool literal = y.count == 0;
-    const int64_t factor = literal ? y.literal : y.count == 1 && y.literal == 0 ? y.terms[0].factor : 0;
+    const int64_t factor = literal                          ? y.literal
+                           : y.count == 1 && y.literal == 0 ? y.terms[0].factor
+                                                            : 0;
     if (factor == 0 || (factor == -1 && x.literal == INT64_MIN))
         return false;
     if (a == b) {
@@ -439,7 +457,8 @@ bool size_divide_exactly(struct sizes *sizes, dim a, dim b, dim *quotient)
     result.literal = x.literal / factor;
     for (int i = 0; i < x.count; i++) {
         dim rest = x.terms[i].term;
-        if (x.terms[i].factor % factor != 0 || (!literal && !term_divide(sizes, rest, y.terms[0].term, &rest)))
+        if (x.terms[i].factor % factor != 0 ||
+            (!literal && !term_divide(sizes, rest, y.terms[0].term, &rest)))
             return false;
         if (rest == 1)
             result.literal += x.terms[i].factor / factor;
@@ -450,7 +469,7 @@ bool size_divide_exactly(struct sizes *sizes, dim a, dim b, dim *quotient)
     return true;
 }
 
-/* -- the other operators --------------------------------------------------------------------------------------- */
+/* -- the other operators ----------------------------------------------------------------------- */
 
 static bool integer_power(int64_t base, int64_t exponent, int64_t *out)
 {
@@ -493,7 +512,8 @@ static bool binary_value(enum size_kind kind, int64_t a, int64_t b, int64_t *out
 /* What bounds and structure decide without knowing the symbols; true when *out was set. */
 static bool binary_simplify(struct sizes *sizes, enum size_kind kind, dim a, dim b, dim *out)
 {
-    const struct size_node nodes[2] = {sizes->nodes.at[a], sizes->nodes.at[b]}; /* the array may move below */
+    const struct size_node nodes[2] = {sizes->nodes.at[a],
+                                       sizes->nodes.at[b]}; /* the array may move below */
     const struct size_node *x = &nodes[0], *y = &nodes[1];
     if (kind == SIZE_MINIMUM || kind == SIZE_MAXIMUM) {
         const bool a_first = x->high <= y->low, b_first = y->high <= x->low;
@@ -515,7 +535,8 @@ static bool binary_simplify(struct sizes *sizes, enum size_kind kind, dim a, dim
     return false;
 }
 
-static void binary_bounds(struct size_node *node, const struct size_node *x, const struct size_node *y)
+static void binary_bounds(struct size_node *node, const struct size_node *x,
+                          const struct size_node *y)
 {
     node->low = INT64_MIN;
     node->high = INT64_MAX;
@@ -549,7 +570,8 @@ dim size_binary(struct sizes *sizes, enum size_kind kind, dim a, dim b)
 {
     int64_t value;
     if (!binary_value(kind, size_value(sizes, a), size_value(sizes, b), &value))
-        return kind == SIZE_POW ? size_overflow(sizes) : size_fail(sizes, PHASOR_ERROR_INPUT, "is divided by zero");
+        return kind == SIZE_POW ? size_overflow(sizes)
+                                : size_fail(sizes, PHASOR_ERROR_INPUT, "is divided by zero");
     if (size_is_literal(sizes, a) && size_is_literal(sizes, b))
         return size_literal(sizes, value);
     dim simple;
@@ -561,17 +583,21 @@ dim size_binary(struct sizes *sizes, enum size_kind kind, dim a, dim b)
     return node_intern(sizes, node);
 }
 
-/* -- translation ----------------------------------------------------------------------------------------------- */
+/* -- translation ------------------------------------------------------------------------------- */
 
-static dim translate_sum(struct sizes *to, const struct sizes *from, const struct size_node *n, const dim *replacement, dim *memo)
+static dim translate_sum(struct sizes *to, const struct sizes *from, const struct size_node *n,
+                         const dim *replacement, dim *memo)
 {
     dim result = size_literal(to, n->literal);
     for (int i = 0; i < n->count; i++)
-        result = size_add_scaled(to, result, size_translate(to, from, n->terms[i].term, replacement, memo), n->terms[i].factor);
+        result = size_add_scaled(to, result,
+                                 size_translate(to, from, n->terms[i].term, replacement, memo),
+                                 n->terms[i].factor);
     return result;
 }
 
-dim size_translate(struct sizes *to, const struct sizes *from, dim d, const dim *replacement, dim *memo)
+dim size_translate(struct sizes *to, const struct sizes *from, dim d, const dim *replacement,
+                   dim *memo)
 {
     if (d <= 1)
         return d;
@@ -586,11 +612,13 @@ dim size_translate(struct sizes *to, const struct sizes *from, dim d, const dim 
     case SIZE_PRODUCT:
         result = 1;
         for (int i = 0; i < n->count; i++)
-            result = size_mul(to, result, size_translate(to, from, n->operands[i], replacement, memo));
+            result =
+                size_mul(to, result, size_translate(to, from, n->operands[i], replacement, memo));
         break;
     default:
-        result = size_binary(to, n->kind, size_translate(to, from, n->operands[0], replacement, memo),
-                             size_translate(to, from, n->operands[1], replacement, memo));
+        result =
+            size_binary(to, n->kind, size_translate(to, from, n->operands[0], replacement, memo),
+                        size_translate(to, from, n->operands[1], replacement, memo));
     }
     return memo[d] = result;
 }

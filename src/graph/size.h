@@ -1,12 +1,15 @@
 /* size.h - sizes as small symbolic expressions over the dims of the inputs.
  *
- * A pool keeps every expression once, in a normal form (a sum of products), so that equal sizes are equal numbers:
+ * A pool keeps every expression once, in a normal form (a sum of products), so that equal sizes are
+ * equal numbers:
  *
- *     size_mul(p, size_add(p, s25, one), two)   and   size_add(p, size_mul(p, two, s25), two)   are both "2*s25 + 2"
+ *     size_mul(p, size_add(p, s25, one), two)   and   size_add(p, size_mul(p, two, s25), two)   are
+ * both "2*s25 + 2"
  *
- * Each expression has a value: what it is for the values that the symbols have now (an example at load, the call's sizes
- * in a specialisation). Decisions are made on values; where a symbol is bound to a literal it is gone from the pool.
- * Failure (memory, overflow of 64 bits, division by zero) sticks in the pool; the result is then the size 0.
+ * Each expression has a value: what it is for the values that the symbols have now (an example at
+ * load, the call's sizes in a specialisation). Decisions are made on values; where a symbol is
+ * bound to a literal it is gone from the pool. Failure (memory, overflow of 64 bits, division by
+ * zero) sticks in the pool; the result is then the size 0.
  */
 #pragma once
 #include "base/memory.h"
@@ -71,7 +74,8 @@ phasor_status sizes_init(struct sizes *sizes, struct arena *arena);
 void sizes_free(struct sizes *sizes); /* not the arena */
 
 dim size_literal(struct sizes *sizes, int64_t value);
-/* The symbol of that name; made on first sight. A later call narrows the range and sets the value. */
+/* The symbol of that name; made on first sight. A later call narrows the range and sets the value.
+ */
 dim size_symbol(struct sizes *sizes, const char *name, int64_t low, int64_t high, int64_t value);
 dim size_find_symbol(const struct sizes *sizes, const char *name, bool *found);
 
@@ -79,18 +83,34 @@ dim size_add(struct sizes *sizes, dim a, dim b);
 dim size_sub(struct sizes *sizes, dim a, dim b);
 dim size_mul(struct sizes *sizes, dim a, dim b);
 dim size_binary(struct sizes *sizes, enum size_kind kind, dim a, dim b); /* FLOORDIV ... POW */
-static inline dim size_floordiv(struct sizes *s, dim a, dim b) { return size_binary(s, SIZE_FLOORDIV, a, b); }
-static inline dim size_min(struct sizes *s, dim a, dim b) { return size_binary(s, SIZE_MINIMUM, a, b); }
-static inline dim size_max(struct sizes *s, dim a, dim b) { return size_binary(s, SIZE_MAXIMUM, a, b); }
+static inline dim size_floordiv(struct sizes *s, dim a, dim b)
+{
+    return size_binary(s, SIZE_FLOORDIV, a, b);
+}
+static inline dim size_min(struct sizes *s, dim a, dim b)
+{
+    return size_binary(s, SIZE_MINIMUM, a, b);
+}
+static inline dim size_max(struct sizes *s, dim a, dim b)
+{
+    return size_binary(s, SIZE_MAXIMUM, a, b);
+}
 /* a / b when that leaves no rest whatever the symbols are; false otherwise. */
 bool size_divide_exactly(struct sizes *sizes, dim a, dim b, dim *quotient);
 
-static inline int64_t size_value(const struct sizes *s, dim d) { return s->nodes.at[d].value; }
-static inline bool size_is_literal(const struct sizes *s, dim d) { return s->nodes.at[d].kind == SIZE_LITERAL; }
+static inline int64_t size_value(const struct sizes *s, dim d)
+{
+    return s->nodes.at[d].value;
+}
+static inline bool size_is_literal(const struct sizes *s, dim d)
+{
+    return s->nodes.at[d].kind == SIZE_LITERAL;
+}
 
-/* Rebuilds an expression of one pool in another, with each symbol replaced by replacement[symbol]. memo: one dim for each
- * node of `from`, zeroed before the first call. */
-dim size_translate(struct sizes *to, const struct sizes *from, dim d, const dim *replacement, dim *memo);
+/* Rebuilds an expression of one pool in another, with each symbol replaced by replacement[symbol].
+ * memo: one dim for each node of `from`, zeroed before the first call. */
+dim size_translate(struct sizes *to, const struct sizes *from, dim d, const dim *replacement,
+                   dim *memo);
 
 void size_print(const struct sizes *sizes, dim d, struct text *out); /* "2*s25 + 1" */
 phasor_status sizes_status(const struct sizes *sizes);

@@ -451,7 +451,8 @@ void build_contiguous(struct aten *a)
 {
     const tensor base = aten_tensor(a, 0);
     const value x = tensor_get(a->loader, base);
-    const enum memory_format format = aten_given(a, 1) ? aten_format(a, 1) : FORMAT_CONTIGUOUS;
+    const enum memory_format asked = aten_format(a, 1);
+    const enum memory_format format = asked == FORMAT_PRESERVE ? FORMAT_CONTIGUOUS : asked;
     const value v = graph_add(a->graph, OP_contiguous, DT_bool, &x, 1,
                               &(struct attributes){.flag = format}, NULL);
     if (format == FORMAT_CONTIGUOUS && view_is_contiguous(a->graph, x))

@@ -1,7 +1,8 @@
 /* bind.c - the sizes of a call: checked, and put into the graph.
  *
- *     q: bf16[s37, s25, 8, 128], called with [3, 7, 8, 128]     s37 = 3, s25 = 7; every later s25 must be 7 too
- *     k: bf16[s37, s25, 2, 128], called with [3, 9, 2, 128]     input k: dim 1 is 9, but s25 is 7 (input q, dim 1)
+ *     q: bf16[s37, s25, 8, 128], called with [3, 7, 8, 128]     s37 = 3, s25 = 7; every later s25
+ * must be 7 too k: bf16[s37, s25, 2, 128], called with [3, 9, 2, 128]     input k: dim 1 is 9, but
+ * s25 is 7 (input q, dim 1)
  */
 #include "plan/plan.h"
 
@@ -49,7 +50,8 @@ static void range_text(int64_t low, int64_t high, char *out, size_t size)
         snprintf(out, size, "in %" PRId64 "..%" PRId64, low, high);
 }
 
-static phasor_status bind_symbol(struct binder *binder, dim d, int64_t size, const char *input, int axis)
+static phasor_status bind_symbol(struct binder *binder, dim d, int64_t size, const char *input,
+                                 int axis)
 {
     int index = 0;
     char here[160], there[160], range[64];
@@ -58,32 +60,37 @@ static phasor_status bind_symbol(struct binder *binder, dim d, int64_t size, con
     place_text(input, axis, here, sizeof here);
     if (binding->bound && binding->value != size) {
         place_text(binding->input, binding->axis, there, sizeof there);
-        return fail(PHASOR_ERROR_INPUT, "%s: the size is %" PRId64 ", but %s is %" PRId64 " (%s)", here, size, symbol->name,
-                    binding->value, there);
+        return fail(PHASOR_ERROR_INPUT, "%s: the size is %" PRId64 ", but %s is %" PRId64 " (%s)",
+                    here, size, symbol->name, binding->value, there);
     }
     if (size < symbol->low || size > symbol->high) {
         range_text(symbol->low, symbol->high, range, sizeof range);
-        return fail(PHASOR_ERROR_INPUT, "%s: the size is %" PRId64 "; %s must be %s", here, size, symbol->name, range);
+        return fail(PHASOR_ERROR_INPUT, "%s: the size is %" PRId64 "; %s must be %s", here, size,
+                    symbol->name, range);
     }
     *binding = (struct binding){true, size, input, axis};
     return PHASOR_OK;
 }
 
-/* Literals are compared and bare symbols bound; what is built from symbols is checked afterwards. */
-static phasor_status bind_dims(struct binder *binder, const struct graph_input *input, const struct call_tensor *tensor)
+/* Literals are compared and bare symbols bound; what is built from symbols is checked afterwards.
+ */
+static phasor_status bind_dims(struct binder *binder, const struct graph_input *input,
+                               const struct call_tensor *tensor)
 {
     const struct graph *graph = binder->graph;
     const struct node *n = graph_node(graph, input->node);
     const int rank = tensor->rank - dtype_is_complex(n->dtype);
     if (rank != n->rank)
-        return fail(PHASOR_ERROR_INPUT, "input %s: rank %d; expected rank %d", input->name, rank, n->rank);
+        return fail(PHASOR_ERROR_INPUT, "input %s: rank %d; expected rank %d", input->name, rank,
+                    n->rank);
     for (int d = 0; d < n->rank; d++) {
         int index;
         if (symbol_of(binder, n->shape[d], &index))
             TRY(bind_symbol(binder, n->shape[d], tensor->sizes[d], input->name, d));
-        else if (size_is_literal(graph->sizes, n->shape[d]) && size_value(graph->sizes, n->shape[d]) != tensor->sizes[d])
-            return fail(PHASOR_ERROR_INPUT, "input %s: dim %d is %" PRId64 "; expected %" PRId64, input->name, d,
-                        tensor->sizes[d], size_value(graph->sizes, n->shape[d]));
+        else if (size_is_literal(graph->sizes, n->shape[d]) &&
+                 size_value(graph->sizes, n->shape[d]) != tensor->sizes[d])
+            return fail(PHASOR_ERROR_INPUT, "input %s: dim %d is %" PRId64 "; expected %" PRId64,
+                        input->name, d, tensor->sizes[d], size_value(graph->sizes, n->shape[d]));
     }
     return PHASOR_OK;
 }
@@ -95,14 +102,16 @@ static phasor_status bind_inputs(struct binder *binder)
         int index;
         if (input->kind == PHASOR_TENSOR)
             TRY(bind_dims(binder, input, &binder->call->inputs[i]));
-        else if (input->kind == PHASOR_INT && !input->constant && symbol_of(binder, input->size, &index))
+        else if (input->kind == PHASOR_INT && !input->constant &&
+                 symbol_of(binder, input->size, &index))
             TRY(bind_symbol(binder, input->size, binder->call->integers[i], input->name, -1));
     }
     return PHASOR_OK;
 }
 
 /* Dims that are built from symbols, now that these are known. */
-static phasor_status check_dims(const struct binder *binder, struct sizes *bound, const dim *replacement, dim *memo)
+static phasor_status check_dims(const struct binder *binder, struct sizes *bound,
+                                const dim *replacement, dim *memo)
 {
     const struct graph *graph = binder->graph;
     for (size_t i = 0; i < graph->inputs.count; i++) {
@@ -116,8 +125,9 @@ static phasor_status check_dims(const struct binder *binder, struct sizes *bound
             struct text expression = {0};
             size_print(graph->sizes, n->shape[d], &expression);
             const phasor_status status =
-                fail(PHASOR_ERROR_INPUT, "input %s: dim %d is %" PRId64 "; expected %s = %" PRId64, input->name, d,
-                     binder->call->inputs[i].sizes[d], text_get(&expression), size_value(bound, size));
+                fail(PHASOR_ERROR_INPUT, "input %s: dim %d is %" PRId64 "; expected %s = %" PRId64,
+                     input->name, d, binder->call->inputs[i].sizes[d], text_get(&expression),
+                     size_value(bound, size));
             text_free(&expression);
             return status;
         }
@@ -131,7 +141,8 @@ static phasor_status check_all(const struct binder *binder, const int64_t *value
     struct arena arena = {0};
     struct sizes bound = {0};
     phasor_status status = sizes_init(&bound, &arena);
-    dim *replacement = NEW(&arena, dim, from->symbols.count), *memo = NEW(&arena, dim, from->nodes.count);
+    dim *replacement = NEW(&arena, dim, from->symbols.count),
+        *memo = NEW(&arena, dim, from->nodes.count);
     if (status == PHASOR_OK && (!replacement || !memo))
         status = fail_memory();
     for (size_t s = 0; status == PHASOR_OK && s < from->symbols.count; s++)
@@ -143,7 +154,8 @@ static phasor_status check_all(const struct binder *binder, const int64_t *value
     return status;
 }
 
-phasor_status bind_symbols(const struct graph *logical, const struct call_shape *call, int64_t *symbol_values)
+phasor_status bind_symbols(const struct graph *logical, const struct call_shape *call,
+                           int64_t *symbol_values)
 {
     const size_t count = logical->sizes->symbols.count;
     struct binder binder = {logical, call, memory_new(count * sizeof *binder.bindings)};
@@ -151,7 +163,8 @@ phasor_status bind_symbols(const struct graph *logical, const struct call_shape 
         return fail_memory();
     phasor_status status = bind_inputs(&binder);
     for (size_t s = 0; s < count; s++)
-        symbol_values[s] = binder.bindings[s].bound ? binder.bindings[s].value : logical->sizes->symbols.at[s].value;
+        symbol_values[s] = binder.bindings[s].bound ? binder.bindings[s].value
+                                                    : logical->sizes->symbols.at[s].value;
     if (status == PHASOR_OK)
         status = check_all(&binder, symbol_values);
     memory_free(binder.bindings);
@@ -162,7 +175,8 @@ static phasor_status check_conditions(const struct graph *graph)
 {
     for (size_t i = 0; i < graph->checks.count; i++)
         if (size_value(graph->sizes, graph->checks.at[i].condition) == 0)
-            return fail(PHASOR_ERROR_INPUT, "these sizes do not fit the program: %s", graph->checks.at[i].message);
+            return fail(PHASOR_ERROR_INPUT, "these sizes do not fit the program: %s",
+                        graph->checks.at[i].message);
     return PHASOR_OK;
 }
 

@@ -1,37 +1,43 @@
 /* fuse.c - which values are kept in memory, and which kernel computes each of them.
  *
- *     %1 = reshape(x)   %2 = mul(%1, f)   %3 = reshape(%2)   %4 = cast(%3)      output %4: one kernel, nothing kept
+ *     %1 = reshape(x)   %2 = mul(%1, f)   %3 = reshape(%2)   %4 = cast(%3)      output %4: one
+ * kernel, nothing kept
  *
  * A value is kept (has a buffer) when
  *   - it is a leaf with memory, or what an output, a changed input or a changed buffer shows;
  *   - it has a kernel of its own kind: reductions, scans, scatters;
- *   - it is dear (sin, exp, ...) and is broadcast, read through a view that moves elements, or does not depend on the call;
+ *   - it is dear (sin, exp, ...) and is broadcast, read through a view that moves elements, or does
+ * not depend on the call;
  *   - the expression behind it has become too long.
  * Everything else is recomputed where it is read: it costs arithmetic, not memory.
  *
- * Kernels stand in the order in which they run. A kept value joins an earlier kernel of the same shape when all that it
- * reads is there by then. Values that depend on no input (setup) are computed once for a specialisation. */
+ * Kernels stand in the order in which they run. A kept value joins an earlier kernel of the same
+ * shape when all that it reads is there by then. Values that depend on no input (setup) are
+ * computed once for a specialisation. */
 #include "plan/fusion.h"
 
 #include <string.h>
 
-/* A reduction takes in the elementwise operators that follow it, as long as they are its only readers and no other
- * reduction has them. */
+/* A reduction takes in the elementwise operators that follow it, as long as they are its only
+ * readers and no other reduction has them. */
 static value reduction_end(const struct fusion *f, value v, bool *taken)
 {
     value end = v;
     for (;;) {
-        const value user = f->target[end] || (end != v && f->kept[end]) ? 0 : fusion_only_user(f, end);
-        if (user == 0 || taken[user] || op_info[fusion_node(f, user)->op].kind != KIND_MAP || !graph_same_shape(f->graph, user, v))
+        const value user =
+            f->target[end] || (end != v && f->kept[end]) ? 0 : fusion_only_user(f, end);
+        if (user == 0 || taken[user] || op_info[fusion_node(f, user)->op].kind != KIND_MAP ||
+            !graph_same_shape(f->graph, user, v))
             return end;
         end = user;
         taken[end] = true;
     }
 }
 
-/* -- kernels --------------------------------------------------------------------------------------------------- */
+/* -- kernels ----------------------------------------------------------------------------------- */
 
-/* Stops at what another kernel stores; what kernel `own` stores too is computed again, with all that it needs. */
+/* Stops at what another kernel stores; what kernel `own` stores too is computed again, with all
+ * that it needs. */
 static int needed_kernel(const struct fusion *f, value v, int own, bool *seen)
 {
     int latest = -1;
@@ -65,9 +71,12 @@ static bool same_order(const struct fusion *f, int a, int b)
     const struct sizes *sizes = f->graph->sizes;
     for (int d = 0; d < x->rank; d++)
         for (int e = d + 1; e < x->rank; e++) {
-            const bool x_first = size_value(sizes, x->strides[d]) >= size_value(sizes, x->strides[e]);
-            const bool y_first = size_value(sizes, y->strides[d]) >= size_value(sizes, y->strides[e]);
-            if (x_first != y_first && size_value(sizes, x->sizes[d]) > 1 && size_value(sizes, x->sizes[e]) > 1)
+            const bool x_first =
+                size_value(sizes, x->strides[d]) >= size_value(sizes, x->strides[e]);
+            const bool y_first =
+                size_value(sizes, y->strides[d]) >= size_value(sizes, y->strides[e]);
+            if (x_first != y_first && size_value(sizes, x->sizes[d]) > 1 &&
+                size_value(sizes, x->sizes[e]) > 1)
                 return false;
         }
     return true;
@@ -79,24 +88,31 @@ static bool is_caller_memory(const struct fusion *f, int buffer)
     return kind == BUFFER_INPUT || kind == BUFFER_STATE;
 }
 
-/* An earlier kernel that can store v as well; -1: none. Changes in place stay alone: what is read before must be. */
+/* An earlier kernel that can store v as well; -1: none. Changes in place stay alone: what is read
+ * before must be. */
 static int kernel_to_join(const struct fusion *f, value v, int buffer, bool setup, int latest)
 {
     if (is_caller_memory(f, buffer))
         return -1;
     for (int k = (int)f->plan->kernels.count - 1; k >= 0 && k >= latest; k--) {
         const struct kernel *kernel = &f->plan->kernels.at[k];
-        if (kernel->kind == KERNEL_MAP && kernel->setup == setup && kernel->store_count < STORES_MAX &&
-            !is_caller_memory(f, kernel->stores[0].buffer) && graph_same_shape(f->graph, kernel->stores[0].node, v) &&
+        if (kernel->kind == KERNEL_MAP && kernel->setup == setup &&
+            kernel->store_count < STORES_MAX && !is_caller_memory(f, kernel->stores[0].buffer) &&
+            graph_same_shape(f->graph, kernel->stores[0].node, v) &&
             same_order(f, kernel->stores[0].buffer, buffer))
             return k;
     }
     return -1;
 }
 
-static phasor_status kernel_add(struct fusion *f, enum kernel_kind kind, value special, value v, int buffer, bool setup, bool copy)
+static phasor_status kernel_add(struct fusion *f, enum kernel_kind kind, value special, value v,
+                                int buffer, bool setup, bool copy)
 {
-    struct kernel kernel = {.kind = kind, .setup = setup, .special = special, .store_count = 1, .stores = {{v, buffer, copy}}};
+    struct kernel kernel = {.kind = kind,
+                            .setup = setup,
+                            .special = special,
+                            .store_count = 1,
+                            .stores = {{v, buffer, copy}}};
     if (!array_push(&f->plan->kernels, kernel))
         return fail_memory();
     f->kernel_of[v] = (int)f->plan->kernels.count - 1;
@@ -151,7 +167,8 @@ static void store_reduction(struct fusion *f, value v, value *stored_by, bool *t
     stored_by[end] = v;
 }
 
-static phasor_status store_kept(struct fusion *f, value v, const value *stored_by, const value *row_of)
+static phasor_status store_kept(struct fusion *f, value v, const value *stored_by,
+                                const value *row_of)
 {
     if (f->plan->buffer_of[v] < 0)
         TRY(place_inner(f, v));
@@ -204,18 +221,27 @@ static phasor_status fuse_all(struct fusion *f, struct targets *targets, struct 
     return launch_assign(f);
 }
 
-phasor_status plan_fuse(struct plan *plan, const struct call_shape *call, const struct layout *layouts,
-                        const struct plan_options *options)
+phasor_status plan_fuse(struct plan *plan, const struct call_shape *call,
+                        const struct layout *layouts, const struct plan_options *options)
 {
     const size_t count = plan->graph.nodes.count;
-    struct fusion f = {.plan = plan, .graph = &plan->graph, .call = call, .layouts = layouts, .options = options,
-                       .live = NEW(&plan->arena, bool, count), .setup = NEW(&plan->arena, bool, count),
-                       .kept = NEW(&plan->arena, bool, count), .target = NEW(&plan->arena, bool, count),
-                       .cost = NEW(&plan->arena, int, count), .users = NEW(&plan->arena, int, count),
-                       .kernel_of = NEW(&plan->arena, int, count), .memory_of = NEW(&plan->arena, int, count)};
+    struct fusion f = {.plan = plan,
+                       .graph = &plan->graph,
+                       .call = call,
+                       .layouts = layouts,
+                       .options = options,
+                       .live = NEW(&plan->arena, bool, count),
+                       .setup = NEW(&plan->arena, bool, count),
+                       .kept = NEW(&plan->arena, bool, count),
+                       .target = NEW(&plan->arena, bool, count),
+                       .cost = NEW(&plan->arena, int, count),
+                       .users = NEW(&plan->arena, int, count),
+                       .kernel_of = NEW(&plan->arena, int, count),
+                       .memory_of = NEW(&plan->arena, int, count)};
     struct targets targets = {0}, copies = {0};
     plan->buffer_of = NEW(&plan->arena, int, count);
-    if (!f.live || !f.setup || !f.kept || !f.target || !f.cost || !f.users || !f.kernel_of || !f.memory_of || !plan->buffer_of)
+    if (!f.live || !f.setup || !f.kept || !f.target || !f.cost || !f.users || !f.kernel_of ||
+        !f.memory_of || !plan->buffer_of)
         return fail_memory();
     memset(f.kernel_of, -1, count * sizeof *f.kernel_of);
     memset(f.memory_of, -1, count * sizeof *f.memory_of);

@@ -16,13 +16,13 @@ struct fusion {
     const struct layout *layouts;
     const struct plan_options *options;
     bool *live;
-    bool *setup;      /* depends on no input and no state */
-    bool *kept;       /* computed into memory by a kernel */
-    bool *target;     /* kept because an output or a change shows it */
-    int *cost;        /* of computing an element from what is kept */
-    int *users;       /* live readers */
-    int *kernel_of;   /* kept value -> its kernel; -1 */
-    int *memory_of;   /* root -> index in plan->memories; -1 */
+    bool *setup;    /* depends on no input and no state */
+    bool *kept;     /* computed into memory by a kernel */
+    bool *target;   /* kept because an output or a change shows it */
+    int *cost;      /* of computing an element from what is kept */
+    int *users;     /* live readers */
+    int *kernel_of; /* kept value -> its kernel; -1 */
+    int *memory_of; /* root -> index in plan->memories; -1 */
 };
 
 /* One store that somebody outside sees. */
@@ -57,7 +57,8 @@ phasor_status place_inner(struct fusion *f, value v);
 void keep_prepare(struct fusion *f);
 phasor_status keep_choose(struct fusion *f);
 
-/* row.c: reductions that the kernel of their reader computes: row_of[reader] is the reduction, which is no longer kept. */
+/* row.c: reductions that the kernel of their reader computes: row_of[reader] is the reduction,
+ * which is no longer kept. */
 phasor_status row_choose(struct fusion *f, value *row_of);
 
 /* fuse.c: the latest kernel before `own` that v needs; -1: none. */

@@ -1,7 +1,8 @@
 /* keep.c - which values are kept in memory besides those that somebody outside sees.
  *
- *     cos(angle) [1, s25, 1, 64], read by mul [s37, s25, 8, 64]     kept: dear, and read eight times and more
- *     add(x, 1), read by mul of its own shape                       not kept: an addition costs less than a load
+ *     cos(angle) [1, s25, 1, 64], read by mul [s37, s25, 8, 64]     kept: dear, and read eight
+ * times and more add(x, 1), read by mul of its own shape                       not kept: an
+ * addition costs less than a load
  */
 #include "plan/fusion.h"
 
@@ -37,8 +38,9 @@ value fusion_only_user(const struct fusion *f, value v)
 static const enum kernel_kind kinds[OP_COUNT] = {
 #define REDUCE(name, ...) [OP_##name] = KERNEL_REDUCE,
 #include "graph/ops.def"
-    [OP_cumsum] = KERNEL_SCAN,    [OP_cumprod] = KERNEL_SCAN,   [OP_index_put] = KERNEL_SCATTER, [OP_scatter] = KERNEL_SCATTER,
-    [OP_argmax] = KERNEL_SEARCH,  [OP_argmin] = KERNEL_SEARCH,  [OP_sort_index] = KERNEL_SORT,
+    [OP_cumsum] = KERNEL_SCAN,     [OP_cumprod] = KERNEL_SCAN,  [OP_index_put] = KERNEL_SCATTER,
+    [OP_scatter] = KERNEL_SCATTER, [OP_argmax] = KERNEL_SEARCH, [OP_argmin] = KERNEL_SEARCH,
+    [OP_sort_index] = KERNEL_SORT,
 };
 
 enum kernel_kind fusion_kind(const struct node *n)
@@ -47,7 +49,7 @@ enum kernel_kind fusion_kind(const struct node *n)
     return kind == KERNEL_SCATTER && n->attributes.flag != SCATTER_SET ? KERNEL_COLLECT : kind;
 }
 
-/* -- what is kept ---------------------------------------------------------------------------------------------- */
+/* -- what is kept ------------------------------------------------------------------------------ */
 
 static void find_setup(struct fusion *f)
 {
@@ -69,14 +71,16 @@ static void count_users(struct fusion *f)
 /* Through views that neither compute nor move: what is worth keeping is what they show. */
 static value shown_by(const struct fusion *f, value v)
 {
-    while (op_info[fusion_node(f, v)->op].kind == KIND_VIEW && op_info[fusion_node(f, v)->op].memory != MEMORY_COPY)
+    while (op_info[fusion_node(f, v)->op].kind == KIND_VIEW &&
+           op_info[fusion_node(f, v)->op].memory != MEMORY_COPY)
         v = fusion_node(f, v)->arguments[0];
     return v;
 }
 
 static bool moves_elements(enum op op)
 {
-    return op_info[op].kind == KIND_VIEW && op_info[op].memory == MEMORY_COPY && op != OP_clone && op != OP_pair;
+    return op_info[op].kind == KIND_VIEW && op_info[op].memory == MEMORY_COPY && op != OP_clone &&
+           op != OP_pair;
 }
 
 static bool grows(const struct fusion *f, value from, value to)
@@ -120,10 +124,11 @@ static void weigh(struct fusion *f, value v)
 static phasor_status check_supported(const struct fusion *f, value v)
 {
     const struct node *n = fusion_node(f, v);
-    const bool core = op_info[n->op].kind == KIND_CORE && n->op != OP_index && n->op != OP_gather && fusion_kind(n) == KERNEL_MAP;
+    const bool core = op_info[n->op].kind == KIND_CORE && n->op != OP_index && n->op != OP_gather &&
+                      fusion_kind(n) == KERNEL_MAP;
     if (core)
-        return fail(PHASOR_ERROR_REFUSED, "%s: %s has no GPU kernel yet; run with the CPU device", n->name,
-                    n->origin ? n->origin->target : op_info[n->op].name);
+        return fail(PHASOR_ERROR_REFUSED, "%s: %s has no GPU kernel yet; run with the CPU device",
+                    n->name, n->origin ? n->origin->target : op_info[n->op].name);
     return PHASOR_OK;
 }
 

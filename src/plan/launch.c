@@ -1,9 +1,10 @@
 /* launch.c - which kernels go out together.
  *
- *     kernel 0: rotates q    kernel 1: rotates k, reads nothing of kernel 0    one launch with blocks for each
+ *     kernel 0: rotates q    kernel 1: rotates k, reads nothing of kernel 0    one launch with
+ * blocks for each
  *
- * Neighbours that are maps join when none reads what another of them stores, and none changes what the caller sees in place:
- * blocks of one launch run in any order. */
+ * Neighbours that are maps join when none reads what another of them stores, and none changes what
+ * the caller sees in place: blocks of one launch run in any order. */
 #include "plan/fusion.h"
 
 enum { PARTS_MAX = 8 };
@@ -39,8 +40,9 @@ phasor_status launch_assign(struct fusion *f)
     for (int k = 0; k < (int)f->plan->kernels.count; k++) {
         struct kernel *kernel = &f->plan->kernels.at[k];
         const struct kernel *before = k ? &f->plan->kernels.at[k - 1] : NULL;
-        bool joins = before && before->kind == KERNEL_MAP && kernel->kind == KERNEL_MAP && before->setup == kernel->setup &&
-                     k - first < PARTS_MAX && !stores_in_place(f, before) && !stores_in_place(f, kernel);
+        bool joins = before && before->kind == KERNEL_MAP && kernel->kind == KERNEL_MAP &&
+                     before->setup == kernel->setup && k - first < PARTS_MAX &&
+                     !stores_in_place(f, before) && !stores_in_place(f, kernel);
         bool needs = false;
         if (joins)
             TRY(needs_one_of(f, k, first, &needs));

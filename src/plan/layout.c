@@ -2,10 +2,12 @@
  *
  *     %y = add(%x, %w)          x [4, 6] with strides [1, 4]: so has y, in memory of its own
  *     %t = permute(%y) 1, 0     strides [4, 1], memory of %y
- *     %r = reshape(%t, [24])    %t is contiguous, so %r shows the memory of %y; otherwise it would be a copy
+ *     %r = reshape(%t, [24])    %t is contiguous, so %r shows the memory of %y; otherwise it would
+ * be a copy
  *
- * An elementwise result has the order of dims that its operands have (they vote in turn, the larger stride goes first) and
- * no gaps. One function a row says what the others do; the table at the end names them. */
+ * An elementwise result has the order of dims that its operands have (they vote in turn, the larger
+ * stride goes first) and no gaps. One function a row says what the others do; the table at the end
+ * names them. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -32,10 +34,11 @@ static const struct layout *operand_layout(const struct layouts *l, const struct
     return &l->at[n->arguments[index]];
 }
 
-/* -- dense layouts --------------------------------------------------------------------------------------------- */
+/* -- dense layouts ----------------------------------------------------------------------------- */
 
 /* Strides without gaps; order[0] is the outermost dim. */
-static void dense(const struct layouts *l, const struct node *n, const int *order, struct layout *out)
+static void dense(const struct layouts *l, const struct node *n, const int *order,
+                  struct layout *out)
 {
     int64_t stride = 1;
     for (int k = n->rank - 1; k >= 0; k--) {
@@ -89,18 +92,21 @@ static bool is_dense(const struct layouts *l, const struct node *n, const int64_
 }
 
 /* Strides of operand k as seen from the result; 0 where it is broadcast. */
-static void broadcast_strides(const struct layouts *l, const struct node *n, int k, int64_t *strides)
+static void broadcast_strides(const struct layouts *l, const struct node *n, int k,
+                              int64_t *strides)
 {
     const struct node *a = node_of(l, n->arguments[k]);
     const struct layout *layout = operand_layout(l, n, k);
     for (int d = 0; d < n->rank; d++) {
         const int at = d - (n->rank - a->rank);
-        strides[d] = at < 0 || (extent(l, a, at) == 1 && extent(l, n, d) != 1) ? 0 : layout->strides[at];
+        strides[d] =
+            at < 0 || (extent(l, a, at) == 1 && extent(l, n, d) != 1) ? 0 : layout->strides[at];
     }
 }
 
 /* > 0: dim x belongs outside dim y; 0: no operand says. */
-static int dims_vote(const struct layouts *l, const struct node *n, int64_t (*strides)[RANK_MAX], int count, int x, int y)
+static int dims_vote(const struct layouts *l, const struct node *n, int64_t (*strides)[RANK_MAX],
+                     int count, int x, int y)
 {
     for (int k = 0; k < count; k++) {
         const int64_t a = strides[k][x], b = strides[k][y];
@@ -114,8 +120,10 @@ static int dims_vote(const struct layouts *l, const struct node *n, int64_t (*st
     return 0;
 }
 
-/* The order of dims in which the operands agree, as PyTorch's iterator finds it: insertion from the innermost dim out. */
-static void vote_order(const struct layouts *l, const struct node *n, int64_t (*strides)[RANK_MAX], int count, int *order)
+/* The order of dims in which the operands agree, as PyTorch's iterator finds it: insertion from the
+ * innermost dim out. */
+static void vote_order(const struct layouts *l, const struct node *n, int64_t (*strides)[RANK_MAX],
+                       int count, int *order)
 {
     int inner_first[RANK_MAX];
     for (int d = 0; d < n->rank; d++)
@@ -167,7 +175,8 @@ static bool operands_share_layout(const struct layouts *l, const struct node *n,
     }
     for (int k = 0; k < n->argument_count; k++)
         if (!is_dense(l, n, operand_layout(l, n, k)->strides) ||
-            memcmp(operand_layout(l, n, k)->strides, first->strides, (size_t)n->rank * sizeof(int64_t)) != 0)
+            memcmp(operand_layout(l, n, k)->strides, first->strides,
+                   (size_t)n->rank * sizeof(int64_t)) != 0)
             return false;
     *out = (struct layout){.root = l->self};
     memcpy(out->strides, first->strides, (size_t)n->rank * sizeof(int64_t));
@@ -206,7 +215,7 @@ static void layout_row_major(struct layouts *l, const struct node *n, struct lay
     dense_row_major(l, n, out);
 }
 
-/* -- views ----------------------------------------------------------------------------------------------------- */
+/* -- views ------------------------------------------------------------------------------------- */
 
 static void alias_of(struct layouts *l, const struct node *n, struct layout *out)
 {
@@ -215,17 +224,19 @@ static void alias_of(struct layouts *l, const struct node *n, struct layout *out
 }
 
 /* Strides with which the operand's memory has the new shape; false when none do. */
-static bool view_strides(const struct layouts *l, const struct node *a, const int64_t *old, const struct node *n, int64_t *new)
+static bool view_strides(const struct layouts *l, const struct node *a, const int64_t *old,
+                         const struct node *n, int64_t *new)
 {
     int to = n->rank - 1;
     int64_t chunk_stride = a->rank ? old[a->rank - 1] : 1, chunk = 1, filled = 1;
     for (int d = a->rank - 1; d >= 0; d--) {
         chunk *= extent(l, a, d);
-        const bool ends = d == 0 || (extent(l, a, d - 1) != 1 && old[d - 1] != chunk * chunk_stride);
+        const bool ends =
+            d == 0 || (extent(l, a, d - 1) != 1 && old[d - 1] != chunk * chunk_stride);
         if (!ends)
             continue;
         while (to >= 0 && (filled < chunk || extent(l, n, to) == 1)) {
-            new[to] = filled * chunk_stride;
+            new[to] = filled *chunk_stride;
             filled *= extent(l, n, to--);
         }
         if (filled != chunk)
@@ -236,7 +247,7 @@ static bool view_strides(const struct layouts *l, const struct node *a, const in
         }
     }
     for (; to >= 0; to--)
-        new[to] = filled * chunk_stride;
+        new[to] = filled *chunk_stride;
     return true;
 }
 
@@ -281,7 +292,8 @@ static void layout_select(struct layouts *l, const struct node *n, struct layout
     const int axis = n->attributes.axis;
     *out = *operand_layout(l, n, 0);
     out->offset += size_value(l->graph->sizes, n->attributes.start) * out->strides[axis];
-    memmove(out->strides + axis, out->strides + axis + 1, (size_t)(n->rank - axis) * sizeof *out->strides);
+    memmove(out->strides + axis, out->strides + axis + 1,
+            (size_t)(n->rank - axis) * sizeof *out->strides);
 }
 
 static void layout_diagonal(struct layouts *l, const struct node *n, struct layout *out)
@@ -373,7 +385,8 @@ static void layout_imag(struct layouts *l, const struct node *n, struct layout *
     out->offset++;
 }
 
-/* Laid out as an elementwise result of the parts, each element twice as wide: what a complex result would have. */
+/* Laid out as an elementwise result of the parts, each element twice as wide: what a complex result
+ * would have. */
 static void layout_pair(struct layouts *l, const struct node *n, struct layout *out)
 {
     struct node parts = *n;
@@ -402,7 +415,7 @@ static void layout_reduce(struct layouts *l, const struct node *n, struct layout
     dense(l, n, order, out);
 }
 
-/* -- leaves ---------------------------------------------------------------------------------------------------- */
+/* -- leaves ------------------------------------------------------------------------------------ */
 
 static void layout_input(struct layouts *l, const struct node *n, struct layout *out)
 {
@@ -418,7 +431,7 @@ static void layout_data(struct layouts *l, const struct node *n, struct layout *
         memcpy(out->strides, n->attributes.data->strides, (size_t)n->rank * sizeof *out->strides);
 }
 
-/* -- the table ------------------------------------------------------------------------------------------------- */
+/* -- the table --------------------------------------------------------------------------------- */
 
 typedef void layout_function(struct layouts *, const struct node *, struct layout *);
 
@@ -454,7 +467,8 @@ static layout_function *const functions[OP_COUNT] = {
 #include "graph/ops.def"
 };
 
-phasor_status layout_infer(const struct graph *graph, const struct call_shape *call, struct arena *arena, struct layout **out)
+phasor_status layout_infer(const struct graph *graph, const struct call_shape *call,
+                           struct arena *arena, struct layout **out)
 {
     struct layouts layouts = {graph, call, NEW(arena, struct layout, graph->nodes.count), 0};
     bool *live = memory_new(graph->nodes.count * sizeof *live);

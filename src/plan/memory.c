@@ -1,8 +1,11 @@
-/* memory.c - where values that nobody outside sees are kept: the workspace of a call, the tables of a specialisation.
+/* memory.c - where values that nobody outside sees are kept: the workspace of a call, the tables of
+ * a specialisation.
  *
- *     work buffers  a [launches 0..2, 4096 bytes]  b [1..3, 1024]  c [3..4, 4096]     a and c share bytes 0..4095
+ *     work buffers  a [launches 0..2, 4096 bytes]  b [1..3, 1024]  c [3..4, 4096]     a and c share
+ * bytes 0..4095
  *
- * First fit by size: the largest first, each at the lowest offset that no buffer alive at the same time occupies. */
+ * First fit by size: the largest first, each at the lowest offset that no buffer alive at the same
+ * time occupies. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -14,7 +17,8 @@ static int64_t round_up(int64_t n)
     return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* A buffer is alive from the launch that stores it to the last one that may read what is stored there. */
+/* A buffer is alive from the launch that stores it to the last one that may read what is stored
+ * there. */
 static void extend_life(struct plan *plan, int buffer, int launch)
 {
     struct buffer *b = &plan->buffers.at[buffer];
@@ -58,7 +62,8 @@ static phasor_status find_lives(struct plan *plan)
 
 static bool overlap(const struct buffer *a, const struct buffer *b)
 {
-    return a->first <= b->last && b->first <= a->last && a->offset < b->offset + round_up(b->nbytes) &&
+    return a->first <= b->last && b->first <= a->last &&
+           a->offset < b->offset + round_up(b->nbytes) &&
            b->offset < a->offset + round_up(a->nbytes);
 }
 
@@ -108,8 +113,9 @@ phasor_status plan_memory(struct plan *plan)
     return PHASOR_OK;
 }
 
-phasor_status plan_make(const struct graph *logical, const struct graph *real, const struct call_shape *call,
-                        const struct plan_options *options, struct plan *plan)
+phasor_status plan_make(const struct graph *logical, const struct graph *real,
+                        const struct call_shape *call, const struct plan_options *options,
+                        struct plan *plan)
 {
     struct layout *layouts;
     *plan = (struct plan){0};

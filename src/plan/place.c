@@ -1,16 +1,18 @@
 /* place.c - memory that somebody outside sees: leaves, outputs, and what the call changes.
  *
- *     return y, y[1:], x       y: fresh memory, stored once; slot 1 shows it from an offset on; slot 2 is the caller's x
- *     x.mul_(2)                stored over x while it is computed: each element is read by the thread that writes it
- *     cache[:, pos] = k        stored into the cache; nothing of it is copied
+ *     return y, y[1:], x       y: fresh memory, stored once; slot 1 shows it from an offset on;
+ * slot 2 is the caller's x x.mul_(2)                stored over x while it is computed: each
+ * element is read by the thread that writes it cache[:, pos] = k        stored into the cache;
+ * nothing of it is copied
  */
 #include "plan/fusion.h"
 
 #include <string.h>
 
-/* -- buffers --------------------------------------------------------------------------------------------------- */
+/* -- buffers ----------------------------------------------------------------------------------- */
 
-static phasor_status buffer_add(struct fusion *f, struct buffer buffer, value v, const int64_t *strides, int *out)
+static phasor_status buffer_add(struct fusion *f, struct buffer buffer, value v,
+                                const int64_t *strides, int *out)
 {
     const struct node *n = fusion_node(f, v);
     struct sizes *sizes = f->graph->sizes;
@@ -74,7 +76,8 @@ static phasor_status leaf_buffer(struct fusion *f, value v)
     return buffer_add(f, buffer, v, f->layouts[v].strides, &f->plan->buffer_of[v]);
 }
 
-/* Of the weights that show one storage, the one that starts first lends its pointer to all: their loads can be merged. */
+/* Of the weights that show one storage, the one that starts first lends its pointer to all: their
+ * loads can be merged. */
 static void share_data(struct fusion *f, int buffer)
 {
     struct buffer *b = &f->plan->buffers.at[buffer];
@@ -83,8 +86,10 @@ static void share_data(struct fusion *f, int buffer)
     int64_t first = data->offset;
     for (int i = 0; i < (int)f->plan->buffers.count; i++) {
         const struct buffer *other = &f->plan->buffers.at[i];
-        const struct data *there = other->kind == BUFFER_DATA ? fusion_node(f, other->node)->attributes.data : NULL;
-        if (there && there->storage->id == data->storage->id && there->dtype == data->dtype && there->offset < first) {
+        const struct data *there =
+            other->kind == BUFFER_DATA ? fusion_node(f, other->node)->attributes.data : NULL;
+        if (there && there->storage->id == data->storage->id && there->dtype == data->dtype &&
+            there->offset < first) {
             base = i;
             first = there->offset;
         }
@@ -104,7 +109,7 @@ static phasor_status leaf_buffers(struct fusion *f)
     return PHASOR_OK;
 }
 
-/* -- outputs --------------------------------------------------------------------------------------------------- */
+/* -- outputs ----------------------------------------------------------------------------------- */
 
 static phasor_status target_add(struct targets *targets, value v, int buffer, bool copy)
 {
@@ -134,7 +139,10 @@ static void output_place(const struct fusion *f, value root, struct plan_output 
     const struct node *n = fusion_node(f, root);
     if (written_place(f, root, &out->memory, &out->index))
         return;
-    out->memory = n->op == OP_input ? MEMORY_INPUT : n->op == OP_state ? MEMORY_STATE : n->op == OP_data ? MEMORY_DATA : MEMORY_FRESH;
+    out->memory = n->op == OP_input   ? MEMORY_INPUT
+                  : n->op == OP_state ? MEMORY_STATE
+                  : n->op == OP_data  ? MEMORY_DATA
+                                      : MEMORY_FRESH;
     out->index = n->op == OP_input || n->op == OP_state ? n->attributes.index : (int)root;
 }
 
@@ -152,17 +160,20 @@ static phasor_status memory_add(struct fusion *f, int64_t nbytes, int *out)
 }
 
 /* Fresh memory that holds v with these strides. */
-static phasor_status fresh_memory(struct fusion *f, struct targets *targets, value v, const int64_t *strides, int *memory)
+static phasor_status fresh_memory(struct fusion *f, struct targets *targets, value v,
+                                  const int64_t *strides, int *memory)
 {
     int buffer;
-    TRY(buffer_add(f, (struct buffer){.kind = BUFFER_OUTPUT, .alignment = 16}, v, strides, &buffer));
+    TRY(buffer_add(f, (struct buffer){.kind = BUFFER_OUTPUT, .alignment = 16}, v, strides,
+                   &buffer));
     TRY(memory_add(f, f->plan->buffers.at[buffer].nbytes, memory));
     f->plan->buffers.at[buffer].index = *memory;
     return target_add(targets, v, buffer, false);
 }
 
 /* Phasor's own memory: the root of the output is stored once, the slot shows it. */
-static phasor_status owned_output(struct fusion *f, struct targets *targets, value v, struct plan_output *out)
+static phasor_status owned_output(struct fusion *f, struct targets *targets, value v,
+                                  struct plan_output *out)
 {
     const struct layout *layout = &f->layouts[v];
     const struct node *n = fusion_node(f, v);
@@ -178,18 +189,23 @@ static phasor_status owned_output(struct fusion *f, struct targets *targets, val
     if (out->memory != MEMORY_FRESH)
         return PHASOR_OK;
     if (f->memory_of[layout->root] < 0)
-        TRY(fresh_memory(f, targets, layout->root, f->layouts[layout->root].strides, &f->memory_of[layout->root]));
+        TRY(fresh_memory(f, targets, layout->root, f->layouts[layout->root].strides,
+                         &f->memory_of[layout->root]));
     out->index = f->memory_of[layout->root];
     return PHASOR_OK;
 }
 
-static phasor_status caller_output(struct fusion *f, struct targets *targets, value v, int slot, struct plan_output *out)
+static phasor_status caller_output(struct fusion *f, struct targets *targets, value v, int slot,
+                                   struct plan_output *out)
 {
     const struct call_tensor *tensor = &f->call->outputs[slot];
     int buffer;
-    *out = (struct plan_output){.tensor = true, .memory = MEMORY_FRESH, .index = -1, .scalar_buffer = -1};
+    *out = (struct plan_output){
+        .tensor = true, .memory = MEMORY_FRESH, .index = -1, .scalar_buffer = -1};
     memcpy(out->strides, tensor->strides, (size_t)fusion_node(f, v)->rank * sizeof *out->strides);
-    TRY(buffer_add(f, (struct buffer){.kind = BUFFER_SLOT, .index = slot, .alignment = tensor->alignment}, v, tensor->strides, &buffer));
+    TRY(buffer_add(
+        f, (struct buffer){.kind = BUFFER_SLOT, .index = slot, .alignment = tensor->alignment}, v,
+        tensor->strides, &buffer));
     return target_add(targets, v, buffer, false);
 }
 
@@ -203,14 +219,16 @@ static phasor_status plan_one_output(struct fusion *f, struct targets *targets, 
     if (output->node == 0)
         return PHASOR_OK;
     const struct node *n = fusion_node(f, output->node);
-    if (output->kind != PHASOR_TENSOR) { /* a number that the program computes: read back by the runtime */
+    if (output->kind !=
+        PHASOR_TENSOR) { /* a number that the program computes: read back by the runtime */
         const int64_t none[RANK_MAX] = {0};
         TRY(fresh_memory(f, targets, output->node, none, &out->index));
         out->scalar_buffer = (int)f->plan->buffers.count - 1;
         return PHASOR_OK;
     }
     out->tensor = true;
-    TRY(f->call->outputs ? caller_output(f, targets, output->node, slot, out) : owned_output(f, targets, output->node, out));
+    TRY(f->call->outputs ? caller_output(f, targets, output->node, slot, out)
+                         : owned_output(f, targets, output->node, out));
     out->dtype = n->dtype;
     out->rank = n->rank;
     for (int d = 0; d < n->rank; d++)
@@ -229,21 +247,24 @@ static phasor_status plan_outputs(struct fusion *f, struct targets *targets)
     return PHASOR_OK;
 }
 
-/* -- changes in place ------------------------------------------------------------------------------------------ */
+/* -- changes in place -------------------------------------------------------------------------- */
 
-/* Whether `written` may be stored over `leaf` while it is computed: nobody else reads the leaf, and each element is read
- * by the thread that writes it (or the leaf is the base that a scatter writes into). */
+/* Whether `written` may be stored over `leaf` while it is computed: nobody else reads the leaf, and
+ * each element is read by the thread that writes it (or the leaf is the base that a scatter writes
+ * into). */
 static bool in_place(const struct fusion *f, value leaf, value written)
 {
     if (leaf == 0 || !f->live[leaf])
-        return op_info[fusion_node(f, written)->op].kind == KIND_MAP || op_info[fusion_node(f, written)->op].kind == KIND_VIEW;
+        return op_info[fusion_node(f, written)->op].kind == KIND_MAP ||
+               op_info[fusion_node(f, written)->op].kind == KIND_VIEW;
     value v = leaf;
     while (v != written) {
         const value user = fusion_only_user(f, v);
         if (user == 0 || !graph_same_shape(f->graph, v, user))
             return false;
         const enum kernel_kind kind = fusion_kind(fusion_node(f, user));
-        const bool base = (kind == KERNEL_SCATTER || kind == KERNEL_COLLECT) && fusion_node(f, user)->arguments[0] == v;
+        const bool base = (kind == KERNEL_SCATTER || kind == KERNEL_COLLECT) &&
+                          fusion_node(f, user)->arguments[0] == v;
         if (base ? user != written : op_info[fusion_node(f, user)->op].kind != KIND_MAP)
             return false;
         v = user;
@@ -251,8 +272,10 @@ static bool in_place(const struct fusion *f, value leaf, value written)
     return true;
 }
 
-/* A change goes to its place directly where that is safe; otherwise it is computed aside and copied at the end. */
-static phasor_status change_target(struct fusion *f, struct targets *targets, struct targets *copies, value leaf, value written,
+/* A change goes to its place directly where that is safe; otherwise it is computed aside and copied
+ * at the end. */
+static phasor_status change_target(struct fusion *f, struct targets *targets,
+                                   struct targets *copies, value leaf, value written,
                                    struct buffer buffer, const int64_t *strides)
 {
     int index = leaf && f->live[leaf] ? f->plan->buffer_of[leaf] : -1;
@@ -276,24 +299,28 @@ static phasor_status plan_changes(struct fusion *f, struct targets *targets, str
 {
     for (size_t i = 0; i < f->graph->buffers.count; i++) {
         const struct graph_buffer *b = &f->graph->buffers.at[i];
-        const struct buffer buffer = {.kind = BUFFER_STATE, .index = (int)i, .alignment = data_alignment(b->initial)};
+        const struct buffer buffer = {
+            .kind = BUFFER_STATE, .index = (int)i, .alignment = data_alignment(b->initial)};
         if (b->written)
-            TRY(change_target(f, targets, copies, b->node, b->written, buffer, b->initial->strides));
+            TRY(change_target(f, targets, copies, b->node, b->written, buffer,
+                              b->initial->strides));
     }
     for (size_t i = 0; i < f->graph->inputs.count; i++) {
         const struct graph_input *in = &f->graph->inputs.at[i];
         const struct call_tensor *tensor = &f->call->inputs[i];
-        const struct buffer buffer = {.kind = BUFFER_INPUT, .index = (int)i, .alignment = tensor->alignment};
+        const struct buffer buffer = {
+            .kind = BUFFER_INPUT, .index = (int)i, .alignment = tensor->alignment};
         if (in->written)
             TRY(change_target(f, targets, copies, in->node, in->written, buffer, tensor->strides));
     }
     return PHASOR_OK;
 }
 
-/* -- all of it ------------------------------------------------------------------------------------------------- */
+/* -- all of it --------------------------------------------------------------------------------- */
 
 /* Targets give values their buffers; a second target of one value is a copy of its own. */
-static phasor_status place_targets(struct fusion *f, const struct targets *targets, struct targets *copies)
+static phasor_status place_targets(struct fusion *f, const struct targets *targets,
+                                   struct targets *copies)
 {
     for (size_t i = 0; i < targets->list.count; i++) {
         const struct target *t = &targets->list.at[i];
@@ -301,7 +328,8 @@ static phasor_status place_targets(struct fusion *f, const struct targets *targe
             f->plan->buffer_of[t->node] = t->buffer;
             f->target[t->node] = f->kept[t->node] = true;
         } else {
-            TRY(target_add(copies, t->node, t->buffer, !fusion_is_leaf(f, t->node) || fusion_has_memory(f, t->node)));
+            TRY(target_add(copies, t->node, t->buffer,
+                           !fusion_is_leaf(f, t->node) || fusion_has_memory(f, t->node)));
         }
     }
     return PHASOR_OK;
@@ -321,6 +349,6 @@ phasor_status place_inner(struct fusion *f, value v)
     int64_t strides[RANK_MAX];
     row_major(f, v, strides);
     const enum buffer_kind kind = f->setup[v] ? BUFFER_TABLE : BUFFER_WORK;
-    return buffer_add(f, (struct buffer){.kind = kind, .alignment = 16}, v, strides, &f->plan->buffer_of[v]);
+    return buffer_add(f, (struct buffer){.kind = kind, .alignment = 16}, v, strides,
+                      &f->plan->buffer_of[v]);
 }
-

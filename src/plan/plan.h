@@ -7,18 +7,20 @@
  *       -> memory.c   where they are kept
  *       -> struct plan; codegen adds source, name and geometry to each kernel
  *
- * For one rotation:  view_as_complex, mul, view_as_real, to  ->  one kernel "mul_to_bf16", buffers: q, freqs, the output.
+ * For one rotation:  view_as_complex, mul, view_as_real, to  ->  one kernel "mul_to_bf16", buffers:
+ * q, freqs, the output.
  *
- * A plan holds no value of a weight and no address: it is kept in the cache and serves every program of the same graph.
+ * A plan holds no value of a weight and no address: it is kept in the cache and serves every
+ * program of the same graph.
  */
 #pragma once
 #include "base/hash.h"
 #include "graph/graph.h"
 
-/* -- the call -------------------------------------------------------------------------------------------------- */
+/* -- the call ---------------------------------------------------------------------------------- */
 
-/* What a plan depends on of one tensor of the call. Dims and strides are those of the real graph: a complex tensor has its
- * pair dim. Strides in elements. */
+/* What a plan depends on of one tensor of the call. Dims and strides are those of the real graph: a
+ * complex tensor has its pair dim. Strides in elements. */
 struct call_tensor {
     int rank;
     int64_t sizes[RANK_MAX], strides[RANK_MAX];
@@ -38,7 +40,7 @@ struct plan_options {
     bool own_outputs;
 };
 
-/* -- buffers --------------------------------------------------------------------------------------------------- */
+/* -- buffers ----------------------------------------------------------------------------------- */
 
 enum buffer_kind {
     BUFFER_INPUT,  /* memory of input slot `index` */
@@ -57,20 +59,22 @@ struct buffer {
     enum dtype dtype;
     int rank;
     dim sizes[RANK_MAX], strides[RANK_MAX]; /* elements */
-    int alignment; /* bytes, of the first element */
-    value node;    /* what it holds (its last value, where it is written in place) */
-    int base;      /* DATA of one storage: the buffer whose pointer serves for it; itself otherwise */
+    int alignment;                          /* bytes, of the first element */
+    value node; /* what it holds (its last value, where it is written in place) */
+    int base;   /* DATA of one storage: the buffer whose pointer serves for it; itself otherwise */
     int64_t base_offset; /* elements from there */
-    int first, last; /* WORK: launches between which it is alive */
+    int first, last;     /* WORK: launches between which it is alive */
 };
 
-/* -- kernels --------------------------------------------------------------------------------------------------- */
+/* -- kernels ----------------------------------------------------------------------------------- */
 
 enum kernel_kind {
     KERNEL_MAP,     /* stores[]: each element by one expression; all stores have one shape */
-    KERNEL_ROW,     /* a map whose threads share rows: the reduction `special` of a row is computed among them */
+    KERNEL_ROW,     /* a map whose threads share rows: the reduction `special` of a row is computed
+                       among them */
     KERNEL_REDUCE,  /* stores[0]: an expression of the reduction `reduce` */
-    KERNEL_SCATTER, /* writes the values of `scatter` (index_put, scatter) into a buffer that has the base already */
+    KERNEL_SCATTER, /* writes the values of `scatter` (index_put, scatter) into a buffer that has
+                       the base already */
     KERNEL_COLLECT, /* the same where values combine: adds what is sent to each element */
     KERNEL_SCAN,    /* cumsum, cumprod: a thread a row */
     KERNEL_SORT,    /* sort_index: a thread an element */
@@ -109,10 +113,10 @@ struct kernel {
     struct kernel_argument *arguments;
     int argument_bytes;
     int flag_argument; /* byte offset of the pointer to the out-of-range flag; -1: none */
-    int64_t bytes; /* that it must move: each operand read once, each result written once */
+    int64_t bytes;     /* that it must move: each operand read once, each result written once */
 };
 
-/* -- outputs --------------------------------------------------------------------------------------------------- */
+/* -- outputs ----------------------------------------------------------------------------------- */
 
 enum memory_kind { MEMORY_FRESH, MEMORY_INPUT, MEMORY_STATE, MEMORY_DATA };
 
@@ -120,10 +124,11 @@ enum memory_kind { MEMORY_FRESH, MEMORY_INPUT, MEMORY_STATE, MEMORY_DATA };
 struct plan_output {
     bool tensor;
     enum memory_kind memory;
-    int index; /* FRESH: in memories; INPUT: slot; STATE: buffer; DATA: node */
+    int index;        /* FRESH: in memories; INPUT: slot; STATE: buffer; DATA: node */
     enum dtype dtype; /* of the real graph */
     int rank;
-    int64_t sizes[RANK_MAX], strides[RANK_MAX], offset; /* elements from the start of that memory's tensor */
+    int64_t sizes[RANK_MAX], strides[RANK_MAX],
+        offset;        /* elements from the start of that memory's tensor */
     int64_t integer;   /* INT slots */
     int scalar_buffer; /* FLOAT, BOOL slots computed by the program: buffer to read back; -1 */
 };
@@ -142,11 +147,13 @@ struct plan {
     int64_t work_bytes, table_bytes;
 };
 
-/* -- stages ---------------------------------------------------------------------------------------------------- */
+/* -- stages ------------------------------------------------------------------------------------ */
 
-/* Binds the symbols to the call's sizes and checks them: each dim against the program, ranges, what symbols say elsewhere.
- * logical: the loaded graph, whose inputs name what the user sees. PHASOR_ERROR_INPUT names the input and both sizes. */
-phasor_status bind_symbols(const struct graph *logical, const struct call_shape *call, int64_t *symbol_values);
+/* Binds the symbols to the call's sizes and checks them: each dim against the program, ranges, what
+ * symbols say elsewhere. logical: the loaded graph, whose inputs name what the user sees.
+ * PHASOR_ERROR_INPUT names the input and both sizes. */
+phasor_status bind_symbols(const struct graph *logical, const struct call_shape *call,
+                           int64_t *symbol_values);
 /* The graph for these values of the symbols, in the plan's arena. */
 phasor_status bind_graph(struct plan *plan, const struct graph *real, const int64_t *symbol_values);
 
@@ -156,21 +163,26 @@ struct layout {
     value root; /* the node whose memory it is: itself when it is fresh */
 };
 /* One for each node of the bound graph, in its arena. Dead nodes are left zero. */
-phasor_status layout_infer(const struct graph *graph, const struct call_shape *call, struct arena *arena, struct layout **out);
+phasor_status layout_infer(const struct graph *graph, const struct call_shape *call,
+                           struct arena *arena, struct layout **out);
 
-phasor_status plan_fuse(struct plan *plan, const struct call_shape *call, const struct layout *layouts,
-                        const struct plan_options *options);
+phasor_status plan_fuse(struct plan *plan, const struct call_shape *call,
+                        const struct layout *layouts, const struct plan_options *options);
 phasor_status plan_memory(struct plan *plan);
 
 /* All of the above, in order. */
-phasor_status plan_make(const struct graph *logical, const struct graph *real, const struct call_shape *call,
-                        const struct plan_options *options, struct plan *plan);
+phasor_status plan_make(const struct graph *logical, const struct graph *real,
+                        const struct call_shape *call, const struct plan_options *options,
+                        struct plan *plan);
 void plan_free(struct plan *plan);
 
-/* How a row of `length` elements is shared (row.c): lanes of up to 16 bytes, a power of two of threads, runs of a thread.
- * false: it does not divide so. */
+/* How a row of `length` elements is shared (row.c): lanes of up to 16 bytes, a power of two of
+ * threads, runs of a thread. false: it does not divide so. */
 bool row_shape(int64_t length, int nbytes, int *lanes, int *threads, int *runs);
 
-/* -- the plan's parts, for codegen ------------------------------------------------------------------------------ */
+/* -- the plan's parts, for codegen ------------------------------------------------------------- */
 
-static inline const struct buffer *plan_buffer(const struct plan *p, int index) { return &p->buffers.at[index]; }
+static inline const struct buffer *plan_buffer(const struct plan *p, int index)
+{
+    return &p->buffers.at[index];
+}

@@ -1,10 +1,13 @@
-/* row.c - reductions that need no kernel of their own: what reads the result has the row in registers anyway.
+/* row.c - reductions that need no kernel of their own: what reads the result has the row in
+ * registers anyway.
  *
  *     %m = sum(mul(%x, %x)) over the last dim of [8, 32, 128]
- *     %y = mul(%x, rsqrt(%m))                                    one kernel: 16 threads a row, each reads its elements once
+ *     %y = mul(%x, rsqrt(%m))                                    one kernel: 16 threads a row, each
+ * reads its elements once
  *
- * It is so when one kept value reads the reduction, has as many elements as what is reduced, in the same rows, and nothing
- * on the way moves elements from row to row; and when a row fits a power-of-two share of a warp. */
+ * It is so when one kept value reads the reduction, has as many elements as what is reduced, in the
+ * same rows, and nothing on the way moves elements from row to row; and when a row fits a
+ * power-of-two share of a warp. */
 #include "plan/fusion.h"
 
 #include <string.h>
@@ -16,10 +19,12 @@ static int row_prefix(const struct fusion *f, const struct node *n, int64_t rows
 {
     int64_t product = 1;
     for (int k = 0;; k++) {
-        if (product == rows && (k == n->rank || size_value(f->graph->sizes, n->shape[k]) != 1 || rows == 1))
+        if (product == rows &&
+            (k == n->rank || size_value(f->graph->sizes, n->shape[k]) != 1 || rows == 1))
             return k;
         if (product == rows && k < n->rank) {
-            bool rest = true; /* sizes of 1 may belong to either side: take the earlier boundary if all that follows is 1 */
+            bool rest = true; /* sizes of 1 may belong to either side: take the earlier boundary if
+                                 all that follows is 1 */
             for (int d = k; d < n->rank; d++)
                 rest &= size_value(f->graph->sizes, n->shape[d]) == 1;
             if (rest)
@@ -31,12 +36,19 @@ static int row_prefix(const struct fusion *f, const struct node *n, int64_t rows
     }
 }
 
-/* What an operator does to rows: LEAVES moves elements out of them; INSIDE keeps them if its axis lies inside a row. */
-static const enum { LEAVES, KEEPS, KEEPS_ELEMENTWISE, INSIDE, RESHAPES } effects[OP_COUNT] = {
+/* What an operator does to rows: LEAVES moves elements out of them; INSIDE keeps them if its axis
+ * lies inside a row. */
+static const enum {
+    LEAVES,
+    KEEPS,
+    KEEPS_ELEMENTWISE,
+    INSIDE,
+    RESHAPES
+} effects[OP_COUNT] = {
 #define MAP(name, ...) [OP_##name] = KEEPS_ELEMENTWISE,
 #include "graph/ops.def"
-    [OP_reshape] = RESHAPES, [OP_clone] = KEEPS,   [OP_contiguous] = KEEPS, [OP_pair] = KEEPS,
-    [OP_select] = INSIDE,    [OP_slice] = INSIDE,  [OP_concat] = INSIDE,
+    [OP_reshape] = RESHAPES, [OP_clone] = KEEPS,  [OP_contiguous] = KEEPS, [OP_pair] = KEEPS,
+    [OP_select] = INSIDE,    [OP_slice] = INSIDE, [OP_concat] = INSIDE,
 };
 
 /* Operands of an elementwise operator must lie in the rows as the result does. */
@@ -65,10 +77,12 @@ static bool stays_in_rows(const struct fusion *f, const struct node *n, int64_t 
     }
 }
 
-/* A value of one element a row, kept only because it is dear and broadcast: in a row kernel each thread computes it. */
+/* A value of one element a row, kept only because it is dear and broadcast: in a row kernel each
+ * thread computes it. */
 static bool is_row_value(const struct fusion *f, value v, int64_t rows)
 {
-    return !f->target[v] && fusion_kind(fusion_node(f, v)) == KERNEL_MAP && fusion_count(f, v) == rows;
+    return !f->target[v] && fusion_kind(fusion_node(f, v)) == KERNEL_MAP &&
+           fusion_count(f, v) == rows;
 }
 
 /* The only kept value that reads v, with nothing on the way that leaves the rows; 0: none. */
@@ -106,7 +120,8 @@ static bool is_row_major(const struct fusion *f, int buffer)
     return true;
 }
 
-/* Lanes of 16 bytes, threads of a row and runs of a thread; false where a row does not divide so. */
+/* Lanes of 16 bytes, threads of a row and runs of a thread; false where a row does not divide so.
+ */
 bool row_shape(int64_t length, int nbytes, int *lanes, int *threads, int *runs)
 {
     for (*lanes = 16 / nbytes < 8 ? 16 / nbytes : 8; *lanes > 1; *lanes /= 2) {
@@ -127,18 +142,21 @@ static bool row_fuses(struct fusion *f, value v, bool *reached, value *reader)
     const struct node *n = fusion_node(f, v), *a = fusion_node(f, n->arguments[0]);
     const int64_t rows = fusion_count(f, v);
     int lanes, threads, runs;
-    if (f->target[v] || n->attributes.axis_count != 1 || n->attributes.axes[0] != a->rank - 1 || rows == 0)
+    if (f->target[v] || n->attributes.axis_count != 1 || n->attributes.axes[0] != a->rank - 1 ||
+        rows == 0)
         return false;
     *reader = row_reader(f, v, rows, reached);
     if (*reader == 0 || fusion_kind(fusion_node(f, *reader)) != KERNEL_MAP ||
-        fusion_count(f, *reader) != fusion_count(f, n->arguments[0]) || f->setup[v] != f->setup[*reader])
+        fusion_count(f, *reader) != fusion_count(f, n->arguments[0]) ||
+        f->setup[v] != f->setup[*reader])
         return false;
     const int buffer = f->plan->buffer_of[*reader];
-    if (buffer >= 0 && (!is_row_major(f, buffer) || f->plan->buffers.at[buffer].kind == BUFFER_INPUT ||
-                        f->plan->buffers.at[buffer].kind == BUFFER_STATE))
+    if (buffer >= 0 &&
+        (!is_row_major(f, buffer) || f->plan->buffers.at[buffer].kind == BUFFER_INPUT ||
+         f->plan->buffers.at[buffer].kind == BUFFER_STATE))
         return false;
-    return row_shape(size_value(f->graph->sizes, a->shape[a->rank - 1]), dtype_size(fusion_node(f, *reader)->dtype), &lanes,
-                     &threads, &runs);
+    return row_shape(size_value(f->graph->sizes, a->shape[a->rank - 1]),
+                     dtype_size(fusion_node(f, *reader)->dtype), &lanes, &threads, &runs);
 }
 
 phasor_status row_choose(struct fusion *f, value *row_of)

@@ -24,6 +24,7 @@ struct bench_data {
     phasor_value *values;  /* inputs, then outputs */
     DLTensor *tensors;     /* of the values */
     int64_t *offsets;      /* of each slot in a set */
+    struct memory *host;   /* host memory */
     char *base;            /* set after set */
     int64_t set_bytes;
     int sets;
@@ -69,6 +70,12 @@ phasor_status bench_meters(struct device *device, void *stream, char *gate, int6
 
 enum { COPY_KERNELS = 2 };
 
+struct bench_copy;
+struct bench_way {
+    struct bench_copy *copy;
+    int kernel;
+};
+
 /* A copy of half of `bytes` to the other half, by each of the ways. */
 struct bench_copy {
     struct phasor_runtime *runtime;
@@ -78,6 +85,7 @@ struct bench_copy {
     int sets;
     struct device_module *modules[COPY_KERNELS];
     struct device_function *functions[COPY_KERNELS]; /* NULL: no NVRTC */
+    struct bench_way ways[COPY_KERNELS];
 };
 
 /* bench_copy_close always. */

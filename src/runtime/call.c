@@ -107,7 +107,8 @@ static phasor_status check_type(const struct place *place, const DLTensor *t)
         return PHASOR_OK;
     snprintf(came, sizeof came, "dtype %s", known ? dtype_text(dtype) : "unknown");
     if (!known)
-        snprintf(came, sizeof came, "a dtype with DLPack code %d, %d bits, %d lanes", t->dtype.code, t->dtype.bits, t->dtype.lanes);
+        snprintf(came, sizeof came, "a dtype with DLPack code %d, %d bits, %d lanes", t->dtype.code, t->dtype.bits,
+                 t->dtype.lanes);
     return slot_fail(place, came, dtype_text(place->slot->dtype));
 }
 

@@ -277,7 +277,8 @@ static void unknown_print(const struct refusal_list *list, size_t first, struct 
     text_format(out, "\n  %s, %d time%s: %s", list->at[first].target, count, count == 1 ? "" : "s", list->at[first].reason);
     for (size_t k = first; k < list->count; k++)
         if (list->at[k].unknown && strcmp(list->at[k].target, list->at[first].target) == 0)
-            text_format(out, "\n    %s, %s", list->at[k].node, list->at[k].line ? list->at[k].line : "no source line in the file");
+            text_format(out, "\n    %s, %s", list->at[k].node,
+                        list->at[k].line ? list->at[k].line : "no source line in the file");
 }
 
 phasor_status program_check_runnable(const struct phasor_program *program)

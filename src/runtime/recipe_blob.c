@@ -184,7 +184,7 @@ static void get_kernel(struct reader *reader, struct recipe_kernel *kernel)
     kernel->grid = (uint32_t)get_number(reader, 0, INT32_MAX);
     kernel->block = (uint32_t)get_number(reader, 1, BLOCK_MAX);
     kernel->argument_bytes = get_int(reader, 0, KERNEL_BYTES_MAX);
-    kernel->flag_argument = get_int(reader, -1, kernel->argument_bytes - 8);
+    kernel->flag_argument = get_int(reader, -1, kernel->argument_bytes >= 8 ? kernel->argument_bytes - 8 : -1);
     kernel->bytes = get_number(reader, 0, INT64_MAX);
     kernel->argument_count = get_int(reader, 0, kernel->argument_bytes / 8);
     get_arguments(reader, kernel);

@@ -239,7 +239,8 @@ static phasor_status changes_write(struct cpu_call *c)
             TRY(result_write(c, c->graph->inputs.at[i].written, c->call->in[i].bytes, call_strides(c->call, &c->call->in[i])));
     for (size_t i = 0; i < c->graph->buffers.count; i++)
         if (c->graph->buffers.at[i].written)
-            TRY(result_write(c, c->graph->buffers.at[i].written, c->state->addresses[i], c->graph->buffers.at[i].initial->strides));
+            TRY(result_write(c, c->graph->buffers.at[i].written, c->state->addresses[i],
+                             c->graph->buffers.at[i].initial->strides));
     return PHASOR_OK;
 }
 

@@ -65,7 +65,8 @@ static void plan_print(const struct plan *plan, struct text *out)
         dims_print(plan, buffer->sizes, buffer->rank, out);
         text_add(out, " strides ");
         dims_print(plan, buffer->strides, buffer->rank, out);
-        text_format(out, ", %" PRId64 " bytes at %" PRId64 ", aligned to %d\n", buffer->nbytes, buffer->offset, buffer->alignment);
+        text_format(out, ", %" PRId64 " bytes at %" PRId64 ", aligned to %d\n", buffer->nbytes, buffer->offset,
+                    buffer->alignment);
     }
     text_add(out, "outputs\n");
     for (int i = 0; i < plan->output_count; i++) {
@@ -185,14 +186,16 @@ static phasor_status kernel_header(const struct plan *plan, const struct kernel 
         }
         text_add(out, "\n");
     }
-    text_format(out, " * %u blocks of %u threads%s */\n", kernel->grid, kernel->block, kernel->setup ? ", once for these sizes" : "");
+    text_format(out, " * %u blocks of %u threads%s */\n", kernel->grid, kernel->block,
+                kernel->setup ? ", once for these sizes" : "");
     memory_free(marked);
     return PHASOR_OK;
 }
 
 static phasor_status ptx_print(struct phasor_runtime *runtime, const struct kernel *kernel, struct text *out)
 {
-    const struct compile_request request = {.name = kernel->name, .source = kernel->source, .arch = runtime->arch, .want_ptx = true};
+    const struct compile_request request = {.name = kernel->name, .source = kernel->source, .arch = runtime->arch,
+                                            .want_ptx = true};
     struct compiler *compiler;
     struct compile_result result = {0};
     if (runtime->options.no_compile)

@@ -176,7 +176,8 @@ static inline void values_expect(const struct opened *o, const phasor_value *out
         char what[32];
         snprintf(what, sizeof what, "output %d", i);
         if (want[i].kind == PHASOR_TENSOR)
-            tensor_expect(o->runtime, out[i].kind == PHASOR_OWNED ? &out[i].owned->dl_tensor : out[i].tensor, want[i].tensor, what);
+            tensor_expect(o->runtime, out[i].kind == PHASOR_OWNED ? &out[i].owned->dl_tensor : out[i].tensor,
+                          want[i].tensor, what);
         else
             cr_assert_eq(out[i].kind, want[i].kind, "%s", what);
     }
