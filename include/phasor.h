@@ -341,8 +341,8 @@ PHASOR_API phasor_status phasor_program_info(const phasor_program *program, phas
 
 /* -- measuring --------------------------------------------------------------------------------- */
 
-/* Microseconds: the middle, and what 90 and 99 of 100 stay below. count: how many were timed; 0:
- * not measured, and the rest is 0 then. */
+/* Microseconds: the middle, what 90 and 99 of 100 stay below, the largest. count: how many were
+ * timed; 0: not measured, and the rest is 0 then. */
 typedef struct phasor_times {
     int64_t count;
     double p50, p90, p99, max;
@@ -357,33 +357,38 @@ typedef struct phasor_bench_options {
     bool open_compiler; /* NVRTC is opened and has compiled something before the first call */
 } phasor_bench_options;
 
-/* What calls of phasor_run_into with the caller's device memory cost, all measured in one run. */
+/* What calls of phasor_run_into with the caller's device memory cost, all measured in one run.
+ *
+ * The first call with these sizes: its host time, from call to return, the kernels that it compiled
+ * or found in the cache, and, where it compiled, NVRTC alone on the same sources one by one.
+ *
+ * Bytes: those that a call must move (what it reads once, what it writes once), and those that its
+ * kernels move (with what one writes and another reads). Sets of inputs and outputs are taken in
+ * turn; with 2 MiB or more in a set they are several times as large as the GPU's L2 cache.
+ *
+ * Host times: a warm call, from call to return, and the bare launches of its kernels one after the
+ * other with arguments that are ready. The launch queue is never full.
+ *
+ * Device times: by events around a batch of calls that follow each other without a gap; the mean of
+ * a batch counts as one. A copy of as many bytes, half read and half written, is timed in the same
+ * way: by cuMemcpyAsync, and by a kernel (16 bytes a thread) where there is NVRTC. */
 typedef struct phasor_bench_result {
-    size_t size; /* sizeof(phasor_bench_result) */
-
-    double first;      /* microseconds of host time of the first call with these sizes: from call to
-                          return */
-    uint64_t compiled; /* kernels that it compiled */
-    uint64_t cache_hits; /* kernels that it found in the cache */
-    double compiler;     /* microseconds of NVRTC alone on the same sources, one after the other; 0:
-                            nothing was compiled */
+    size_t size;         /* sizeof(phasor_bench_result) */
+    double first;        /* microseconds */
+    uint64_t compiled;   /* kernels, by the first call */
+    uint64_t cache_hits; /* kernels, by the first call */
+    double compiler;     /* microseconds; 0: the first call compiled nothing */
 
     int kernels, setup_kernels; /* launches of a warm call; launches once for these sizes */
     const char *mode;           /* "exact", "generic"; "cpu" on the CPU device */
-    int64_t bytes;              /* that a call must move: what it reads once, what it writes once */
-    int64_t kernel_bytes;       /* that its kernels move: with what one writes and another reads */
-    int64_t set_bytes;          /* of one set of inputs and outputs */
-    int sets; /* that are taken in turn: several times the GPU's L2 cache, where a set has 2 MiB or
-                 more */
+    int64_t bytes, kernel_bytes;
+    int64_t set_bytes;
+    int sets;
 
-    phasor_times host;   /* a warm call, from call to return; the launch queue is never full */
-    phasor_times launch; /* its kernels launched one after the other with arguments that are ready:
-                            the host's floor */
-    phasor_times device; /* by events: calls without a gap, the mean of a batch counts as one */
-    phasor_times copy; /* `bytes` copied in the same way, half read and half written: the faster of
-                          the next two */
-    phasor_times copy_driver; /* cuMemcpyAsync from device to device */
-    phasor_times copy_kernel; /* 16 bytes a thread; not measured where there is no NVRTC */
+    phasor_times host, launch;
+    phasor_times device;
+    phasor_times copy_driver, copy_kernel;
+    phasor_times copy; /* the faster of the two */
 } phasor_bench_result;
 
 /* Measures the program for inputs of these shapes. Memory and values of tensors are made here,

@@ -1,8 +1,9 @@
-/* test_index.c - index arithmetic against plain integers: random chains over one or two variables are evaluated for every
- * value of the variables, as the signed numbers that they mean and as the unsigned ones that kernels compute with. What
- * index.h shows as simplified is simplified.
+/* test_index.c - index arithmetic against plain integers: random chains over one or two variables
+ * are evaluated for every value of the variables, as the signed numbers that they mean and as the
+ * unsigned ones that kernels compute with. What index.h shows as simplified is simplified.
  *
- *     shape [4, 6] of i -> coordinates -> the second one flipped -> / 3, % 3 -> ...    24 values of i, each right
+ *     shape [4, 6] of i -> coordinates -> the second one flipped -> / 3, % 3 -> ...    24 values of
+ * i, each right
  */
 #include "codegen/index.h"
 #include "support/leak.h"
@@ -27,14 +28,15 @@ struct chain {
     uint64_t random;
     int places, variables;
     int64_t variable[VARIABLES_MAX][PLACES_MAX];
-    bool alive[PLACES_MAX]; /* places where every form so far was non-negative: guards keep kernels there */
+    bool alive[PLACES_MAX]; /* places where every form so far was non-negative: guards keep kernels
+                               there */
     struct known known[FORMS_MAX];
     int count;
     bool symbolic;
     char steps[4096];
 };
 
-/* -- the value of a form --------------------------------------------------------------------------------------- */
+/* -- the value of a form ----------------------------------------------------------------------- */
 
 static uint64_t form_value(const struct chain *c, form f, int place, bool narrow);
 
@@ -43,7 +45,8 @@ static uint64_t atom_value(const struct chain *c, atom a, int place, bool narrow
     const struct index_atom *at = &c->pool.atoms.at[a];
     if (at->kind != ATOM_DIGIT)
         return (uint64_t)c->variable[at->source][place];
-    const uint64_t low = (uint64_t)size_value(&c->sizes, at->low), high = (uint64_t)size_value(&c->sizes, at->high);
+    const uint64_t low = (uint64_t)size_value(&c->sizes, at->low),
+                   high = (uint64_t)size_value(&c->sizes, at->high);
     const uint64_t quotient = form_value(c, at->base, place, narrow) / low;
     return at->high ? quotient % (high / low) : quotient;
 }
@@ -54,7 +57,8 @@ static uint64_t form_value(const struct chain *c, form f, int place, bool narrow
     const struct index_form *at = &c->pool.forms.at[f];
     uint64_t sum = (uint64_t)size_value(&c->sizes, at->constant);
     for (int i = 0; i < at->count; i++)
-        sum += (uint64_t)size_value(&c->sizes, at->terms[i].coefficient) * atom_value(c, at->terms[i].atom, place, narrow);
+        sum += (uint64_t)size_value(&c->sizes, at->terms[i].coefficient) *
+               atom_value(c, at->terms[i].atom, place, narrow);
     return narrow ? (uint32_t)sum : sum;
 }
 
@@ -67,23 +71,25 @@ static bool same_value(const struct chain *c, form f, int place, int64_t expecte
 static void check_form(const struct chain *c, const struct known *k)
 {
     const struct index_form *f = &c->pool.forms.at[k->form];
-    const int64_t lowest = size_value(&c->sizes, f->lowest), highest = size_value(&c->sizes, f->highest);
+    const int64_t lowest = size_value(&c->sizes, f->lowest),
+                  highest = size_value(&c->sizes, f->highest);
     for (int p = 0; p < c->places; p++) {
         if (!c->alive[p])
             continue;
         cr_assert(same_value(c, k->form, p, k->at[p]), "place %d: %ld, expected %ld; %s", p,
                   (long)form_value(c, k->form, p, false), (long)k->at[p], c->steps);
-        cr_assert(lowest <= k->at[p] && k->at[p] <= highest, "place %d: %ld is not in %ld..%ld; %s", p, (long)k->at[p],
-                  (long)lowest, (long)highest, c->steps);
+        cr_assert(lowest <= k->at[p] && k->at[p] <= highest, "place %d: %ld is not in %ld..%ld; %s",
+                  p, (long)k->at[p], (long)lowest, (long)highest, c->steps);
     }
 }
 
-/* -- random chains --------------------------------------------------------------------------------------------- */
+/* -- random chains ----------------------------------------------------------------------------- */
 
 static void note(struct chain *c, const char *step, int from, int64_t number)
 {
     const size_t length = strlen(c->steps);
-    snprintf(c->steps + length, sizeof c->steps - length, "%d: %s of %d with %ld; ", c->count, step, from, (long)number);
+    snprintf(c->steps + length, sizeof c->steps - length, "%d: %s of %d with %ld; ", c->count, step,
+             from, (long)number);
 }
 
 /* A size: a literal, or (where the chain is symbolic) an expression of a symbol with that value. */
@@ -130,7 +136,9 @@ static void open_chain(struct chain *c, uint64_t seed)
     for (int v = 0; v < c->variables; v++) {
         const dim size = make_size(c, extent[v]);
         const bool loaded = v > 0 && random_below(&c->random, 2);
-        add_form(c, loaded ? index_value(&c->pool, (uint32_t)v, size) : index_variable(&c->pool, (uint32_t)v, size),
+        add_form(c,
+                 loaded ? index_value(&c->pool, (uint32_t)v, size)
+                        : index_variable(&c->pool, (uint32_t)v, size),
                  c->variable[v]);
     }
 }
@@ -179,7 +187,10 @@ static void step_scale(struct chain *c, const struct known *k, int from)
     for (int p = 0; p < c->places; p++)
         at[p] = k->at[p] * factor + offset;
     note(c, "scale", from, factor);
-    add_form(c, index_offset(&c->pool, index_scale(&c->pool, k->form, make_size(c, factor)), make_size(c, offset)), at);
+    add_form(c,
+             index_offset(&c->pool, index_scale(&c->pool, k->form, make_size(c, factor)),
+                          make_size(c, offset)),
+             at);
 }
 
 static void step_add(struct chain *c, const struct known *k, int from)
@@ -228,15 +239,18 @@ static void step_shape(struct chain *c, const struct known *k, int from)
     const int64_t inner = random_divisor(c), middle = random_divisor(c);
     const dim inner_size = make_size(c, inner), middle_size = make_size(c, middle);
     struct index_pool *pool = &c->pool;
-    const form low = index_remainder(pool, k->form, inner_size), rest = index_divide(pool, k->form, inner_size);
-    const form mid = index_remainder(pool, rest, middle_size), high = index_divide(pool, rest, middle_size);
+    const form low = index_remainder(pool, k->form, inner_size),
+               rest = index_divide(pool, k->form, inner_size);
+    const form mid = index_remainder(pool, rest, middle_size),
+               high = index_divide(pool, rest, middle_size);
     int64_t swapped[PLACES_MAX];
     note(c, "shape", from, inner * 1000 + middle);
     form again = index_add(pool, index_scale(pool, high, middle_size), mid);
     again = index_add(pool, index_scale(pool, again, inner_size), low);
     add_form(c, again, k->at);
     for (int p = 0; p < c->places; p++) /* the two inner dims transposed */
-        swapped[p] = (k->at[p] / inner / middle * inner + k->at[p] % inner) * middle + k->at[p] / inner % middle;
+        swapped[p] = (k->at[p] / inner / middle * inner + k->at[p] % inner) * middle +
+                     k->at[p] / inner % middle;
     form turned = index_add(pool, index_scale(pool, high, inner_size), low);
     turned = index_add(pool, index_scale(pool, turned, middle_size), mid);
     add_form(c, turned, swapped);
@@ -252,9 +266,11 @@ static void check_below(struct chain *c, const struct known *k)
         if (!c->alive[p])
             continue;
         const bool below = k->at[p] < limit;
-        const bool said = answer == INDEX_ASK ? (int64_t)form_value(c, asked, p, false) < size_value(&c->sizes, bound)
+        const bool said = answer == INDEX_ASK ? (int64_t)form_value(c, asked, p, false) <
+                                                    size_value(&c->sizes, bound)
                                               : answer == INDEX_ALWAYS;
-        cr_assert_eq(said, below, "place %d: %ld < %ld; %s", p, (long)k->at[p], (long)limit, c->steps);
+        cr_assert_eq(said, below, "place %d: %ld < %ld; %s", p, (long)k->at[p], (long)limit,
+                     c->steps);
     }
 }
 
@@ -276,8 +292,9 @@ static void check_parts(struct chain *c, const struct known *k)
 
 static void run_chain(struct chain *c)
 {
-    static void (*const steps[])(struct chain *, const struct known *, int) = {
-        step_divide, step_divide, step_scale, step_add, step_flip, step_cut, step_shape, step_shape};
+    static void (*const steps[])(struct chain *, const struct known *,
+                                 int) = {step_divide, step_divide, step_scale, step_add,
+                                         step_flip,   step_cut,    step_shape, step_shape};
     const int count = 1 + random_below(&c->random, STEPS_MAX);
     for (int s = 0; s < count && c->count + 2 < FORMS_MAX; s++) {
         const int from = random_below(&c->random, c->count);
@@ -302,7 +319,7 @@ Test(index, random_chains_are_plain_arithmetic, .timeout = 120)
     ASSERT_NO_LEAKS();
 }
 
-/* -- what the header shows ------------------------------------------------------------------------------------- */
+/* -- what the header shows --------------------------------------------------------------------- */
 
 struct facts {
     struct arena arena;
@@ -330,7 +347,8 @@ static void close_facts(struct facts *f)
 /* factor * x + offset, x / divisor, x % divisor */
 static form times(struct facts *f, form x, int64_t factor, int64_t offset)
 {
-    return index_offset(&f->pool, index_scale(&f->pool, x, size_literal(&f->sizes, factor)), size_literal(&f->sizes, offset));
+    return index_offset(&f->pool, index_scale(&f->pool, x, size_literal(&f->sizes, factor)),
+                        size_literal(&f->sizes, offset));
 }
 
 static form over(struct facts *f, form x, int64_t divisor)
@@ -381,7 +399,8 @@ Test(index, questions_that_lanes_share)
         asked[lane] = times(&f, f.i, 4, lane);
         bounds[lane] = size_literal(&f.sizes, 40);
         cr_expect_eq(index_below(&f.pool, &asked[lane], &bounds[lane]), INDEX_ASK);
-        cr_expect(asked[lane] == asked[0] && bounds[lane] == bounds[0], "lane %d asks something else", lane);
+        cr_expect(asked[lane] == asked[0] && bounds[lane] == bounds[0],
+                  "lane %d asks something else", lane);
     }
     form all = f.i, none = times(&f, f.i, 1, 64);
     dim most = size_literal(&f.sizes, 64), least = most;

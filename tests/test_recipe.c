@@ -3,7 +3,6 @@
 
 #include "../src/runtime/recipe.c"
 #include "../src/runtime/recipe_blob.c"
-#include "../src/runtime/walk.c"
 
 static const struct recipe_limits limits = {.inputs = 3, .outputs = 2, .states = 1, .values = 20};
 

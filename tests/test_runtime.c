@@ -450,6 +450,10 @@ Test(run, changed_inputs)
         ASSERT_OK(phasor_copy_to_host(o.runtime, &o.out[0].owned->dl_tensor, sum, sizeof sum));
         for (int i = 0; i < 12; i++)
             cr_assert_float_eq(sum[i], 100 + 2 * (float)i, 1e-5);
+        const DLTensor *same = &o.out[1].owned->dl_tensor; /* the input itself */
+        cr_assert_eq(same->data, x);
+        cr_assert_eq(same->strides[0], 8);
+        cr_assert_eq(same->strides[1], 2);
         opened_delete(&o);
         opened_close(&o);
     }

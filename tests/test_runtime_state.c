@@ -123,23 +123,33 @@ static void driver_close(struct driver *d)
     cr_assert_eq(d->release(0), 0);
 }
 
+/* A program of one text. */
+static phasor_program *program_of(const struct opened *o, const char *text)
+{
+    char path[] = "/tmp/phasor-text-XXXXXX.phasor";
+    phasor_program *program;
+    FILE *file = fdopen(mkstemps(path, 7), "w");
+    cr_assert(file);
+    fputs(text, file);
+    fclose(file);
+    ASSERT_OK(phasor_program_load(o->runtime, path, NULL, &program));
+    unlink(path);
+    return program;
+}
+
 /* A host tensor of f32 on the device: what a program returns that copies. */
 static phasor_value device_copy(const struct opened *o, const DLTensor *from)
 {
-    char path[] = "/tmp/phasor-copy-XXXXXX.phasor";
-    phasor_program *program;
+    char text[256];
     phasor_value in = {.kind = PHASOR_TENSOR, .tensor = (DLTensor *)from}, out;
-    FILE *file = fdopen(mkstemps(path, 7), "w");
-    cr_assert(file);
-    fprintf(file, "phasor 1 \"copy\"\ninput x: f32[");
+    int length = snprintf(text, sizeof text, "phasor 1 \"copy\"\ninput x: f32[");
     for (int d = 0; d < from->ndim; d++)
-        fprintf(file, "%s%d", d ? ", " : "", (int)from->shape[d]);
-    fprintf(file, "]\ny = clone(x) flag=1\noutput y\n");
-    fclose(file);
-    ASSERT_OK(phasor_program_load(o->runtime, path, NULL, &program));
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s%d", d ? ", " : "",
+                           (int)from->shape[d]);
+    snprintf(text + length, sizeof text - (size_t)length, "]\ny = clone(x) flag=1\noutput y\n");
+    phasor_program *program = program_of(o, text);
     ASSERT_OK(phasor_run(program, NULL, &in, 1, &out, 1, NULL));
     phasor_program_close(program);
-    unlink(path);
     return out;
 }
 
@@ -221,5 +231,64 @@ Test(capture, warm_calls_allocate_nothing)
     value_delete(&copy);
     opened_delete(&o);
     opened_close(&o);
+    ASSERT_NO_LEAKS();
+}
+
+/* -- over an input ----------------------------------------------------------------------------- */
+
+#define TWO "phasor 1 \"two\"\ninput x: f32[4, 5]\ninput w: f32[4, 5]\n"
+
+/* PLANNED: a matter of which kernels there are; right or refused. */
+enum over { ALLOWED, REFUSED, PLANNED };
+
+static const struct {
+    const char *text;
+    enum over over;
+} over[] = {
+    {TWO "a = add(x, w)\ny = mul(a, x)\noutput y\n", ALLOWED},
+    {TWO "a = flip(x) axes=[1]\ny = add(a, w)\noutput y\n", REFUSED},
+    {TWO "s = sum(x) axes=[1]\nr = reshape(s) sizes=[4, 1]\ny = add(r, x)\noutput y\n", PLANNED},
+    {TWO "y = add(x, w)\nz = mul(x, w)\noutput y\noutput z\n", PLANNED},
+    {TWO "y = add(x, w)\nz = exp(y)\noutput y\noutput z\n", PLANNED},
+    {TWO "y = add(x, w)\noutput y\noutput w\n", ALLOWED},
+};
+
+/* Output 0 over input 0, in device memory. */
+Test(over_an_input, only_where_each_element_is_its_own)
+{
+    struct opened o;
+    float values[20], want[20], got[20];
+    opened_case(&o, ON_CUDA, "twice", "plain");
+    for (size_t k = 0; k < sizeof over / sizeof *over; k++) {
+        phasor_program *program = program_of(&o, over[k].text);
+        const int count = phasor_program_output_count(program);
+        phasor_value x = device_copy(&o, o.in[0].tensor), w = device_copy(&o, o.in[0].tensor);
+        phasor_value z = device_copy(&o, o.in[0].tensor), owned[2];
+        const phasor_value in[2] = {{.kind = PHASOR_TENSOR, .tensor = &x.owned->dl_tensor},
+                                    {.kind = PHASOR_TENSOR, .tensor = &w.owned->dl_tensor}};
+        phasor_value out[2] = {{.kind = PHASOR_TENSOR, .tensor = &x.owned->dl_tensor},
+                               {.kind = PHASOR_TENSOR, .tensor = &z.owned->dl_tensor}};
+        ASSERT_OK(phasor_run(program, NULL, in, 2, owned, count, NULL));
+        ASSERT_OK(phasor_copy_to_host(o.runtime, &owned[0].owned->dl_tensor, want, sizeof want));
+        const phasor_status status = phasor_run_into(program, NULL, in, 2, out, count, NULL);
+        cr_assert(over[k].over == PLANNED || (status == PHASOR_OK) == (over[k].over == ALLOWED),
+                  "program %zu: %s", k, phasor_message());
+        if (status == PHASOR_OK) {
+            ASSERT_OK(phasor_copy_to_host(o.runtime, &x.owned->dl_tensor, got, sizeof got));
+            cr_assert_eq(memcmp(got, want, sizeof got), 0, "program %zu", k);
+        } else {
+            ASSERT_FAILS(status, PHASOR_ERROR_INPUT, "memory of input 0 (x)");
+            ASSERT_OK(phasor_copy_to_host(o.runtime, &x.owned->dl_tensor, values, sizeof values));
+            cr_assert_eq(memcmp(values, o.in[0].tensor->data, sizeof values), 0, "untouched");
+        }
+        value_delete(&x);
+        value_delete(&w);
+        value_delete(&z);
+        for (int i = 0; i < count; i++)
+            value_delete(&owned[i]);
+        phasor_program_close(program);
+    }
+    opened_close(&o);
+    cr_assert_eq(stand_in_get("stand_in_misuses"), 0);
     ASSERT_NO_LEAKS();
 }

@@ -54,5 +54,5 @@ shown "$phasor" show "$case_folder/plain.pt2" --stage cuda --dim q.1=64 2>/dev/n
     /^(\$|\/\* phasor_)/ { heading = 1 }
     heading { print }
     /^\$|\*\/$/ { heading = 0 }
-    /^DEVICE .* body\(/ { left = 22 }
+    /^DEVICE .* body[0-9]*\(/ && !bodies++ { left = 22 }
     left { print --left ? $0 : "    ..." }'

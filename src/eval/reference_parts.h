@@ -53,23 +53,41 @@ static inline PART _Complex TYPED(complex_times)(PART _Complex z, PART _Complex 
     return __builtin_complex(a * c - b * d, a * d + b * c);
 }
 
+static inline PART TYPED(times_plus)(PART x, PART y, PART z, bool fused)
+{
+    return fused ? LIBM(fma)(x, y, z) : x * y + z;
+}
+
 /* Scaled by the larger part of the divisor, so that no square overflows or vanishes. */
-static inline PART _Complex TYPED(complex_div)(PART _Complex z, PART _Complex w)
+static inline PART _Complex TYPED(complex_div)(PART _Complex z, PART _Complex w, bool fused)
 {
     const PART a = LIBM(creal)(z), b = LIBM(cimag)(z), c = LIBM(creal)(w), d = LIBM(cimag)(w);
     if (c == 0 && d == 0)
         return __builtin_complex(a / LIBM(fabs)(c), b / LIBM(fabs)(d));
     if (LIBM(fabs)(c) >= LIBM(fabs)(d)) {
-        const PART ratio = d / c, divisor = c + d * ratio;
-        return __builtin_complex((a + b * ratio) / divisor, (b - a * ratio) / divisor);
+        const PART ratio = d / c, divisor = TYPED(times_plus)(d, ratio, c, fused);
+        return __builtin_complex(TYPED(times_plus)(b, ratio, a, fused) / divisor,
+                                 TYPED(times_plus)(-a, ratio, b, fused) / divisor);
     }
-    const PART ratio = c / d, divisor = c * ratio + d;
-    return __builtin_complex((a * ratio + b) / divisor, (b * ratio - a) / divisor);
+    const PART ratio = c / d, divisor = TYPED(times_plus)(c, ratio, d, fused);
+    return __builtin_complex(TYPED(times_plus)(a, ratio, b, fused) / divisor,
+                             TYPED(times_plus)(b, ratio, -a, fused) / divisor);
 }
 
-static inline PART _Complex TYPED(complex_reciprocal)(PART _Complex z)
+/* 1 / s, which overflows for denormal z, times the parts: eager's reciprocal is NaN there. */
+static inline PART _Complex TYPED(complex_reciprocal)(PART _Complex z, bool fused)
 {
-    return TYPED(complex_div)(1, z);
+    const PART c = LIBM(creal)(z), d = LIBM(cimag)(z);
+    if (c == 0 && d == 0)
+        return TYPED(complex_div)(1, z, fused);
+    if (LIBM(fabs)(c) >= LIBM(fabs)(d)) {
+        const PART ratio = d / c, scale = 1 / TYPED(times_plus)(d, ratio, c, fused);
+        return __builtin_complex(TYPED(times_plus)(0, ratio, 1, fused) * scale,
+                                 TYPED(times_plus)(-1, ratio, 0, fused) * scale);
+    }
+    const PART ratio = c / d, scale = 1 / TYPED(times_plus)(c, ratio, d, fused);
+    return __builtin_complex(TYPED(times_plus)(1, ratio, 0, fused) * scale,
+                             TYPED(times_plus)(0, ratio, -1, fused) * scale);
 }
 
 static inline PART _Complex TYPED(complex_polar)(PART magnitude, PART angle)
@@ -127,8 +145,9 @@ static inline PART _Complex TYPED(complex_log10)(PART _Complex z)
 static inline PART _Complex TYPED(complex_log1p)(PART _Complex z)
 {
     const PART x = LIBM(creal)(z), y = LIBM(cimag)(z), angle = LIBM(atan2)(y, x + 1);
+    const PART square = x * (2 + x) + y * y;
     if (LIBM(cabs)(z) < (PART)0.5)
-        return __builtin_complex((PART)0.5 * LIBM(log1p)(x * (2 + x) + y * y), angle);
+        return __builtin_complex(square == 0 ? x : (PART)0.5 * LIBM(log1p)(square), angle);
     return __builtin_complex(LIBM(log)(LIBM(hypot)(x + 1, y)), angle);
 }
 
@@ -145,7 +164,7 @@ static inline PART _Complex TYPED(complex_power_integer)(PART _Complex z, int ex
         if (count & bit)
             result = TYPED(complex_times)(result, z, fused);
     }
-    return exponent < 0 ? TYPED(complex_reciprocal)(result) : result;
+    return exponent < 0 ? TYPED(complex_reciprocal)(result, fused) : result;
 }
 
 static inline PART _Complex TYPED(complex_power)(PART _Complex z, PART _Complex w, bool fused)
@@ -153,7 +172,9 @@ static inline PART _Complex TYPED(complex_power)(PART _Complex z, PART _Complex 
     const PART exponent = LIBM(creal)(w);
     if (LIBM(cimag)(w) == 0 && LIBM(fabs)(exponent) <= 1024 && exponent == LIBM(trunc)(exponent))
         return TYPED(complex_power_integer)(z, (int)exponent, fused);
-    if (z == 0 && exponent > 0)
-        return 0;
-    return (PART _Complex)cpow(z, w);
+    if (LIBM(cimag)(w) == 0 && LIBM(fabs)(exponent) == (PART)0.5) {
+        const PART _Complex root = LIBM(csqrt)(z);
+        return exponent > 0 ? root : TYPED(complex_reciprocal)(root, fused);
+    }
+    return LIBM(cexp)(TYPED(complex_times)(LIBM(clog)(z), w, fused));
 }

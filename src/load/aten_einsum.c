@@ -239,11 +239,47 @@ static struct term pair_by_product(struct aten *a, const struct term *x, const s
     return out;
 }
 
+/* Where the letter stands in the result; behind all of it when it does not. */
+static int place_in_result(const struct term *out, unsigned char letter)
+{
+    const int place = place_in(out, letter);
+    return place < 0 ? RANK_MAX : place;
+}
+
+/* Each group in the order of the result, as eager has them in memory. */
+static void groups_order(struct groups *g, const struct term *out)
+{
+    for (int group = BATCH; group <= RIGHT; group++)
+        for (int i = 1; i < g->count[group]; i++)
+            for (int k = i; k > 0 && place_in_result(out, g->letters[group][k]) <
+                                         place_in_result(out, g->letters[group][k - 1]); k--) {
+                const unsigned char letter = g->letters[group][k];
+                g->letters[group][k] = g->letters[group][k - 1];
+                g->letters[group][k - 1] = letter;
+            }
+}
+
+/* Whether all letters of y alone stand before all of x alone: then y is the left matrix. */
+static bool right_comes_first(const struct groups *g, const struct term *out)
+{
+    const int last = g->count[RIGHT] - 1;
+    return g->count[LEFT] && last >= 0 && place_in_result(out, g->letters[RIGHT][last]) <
+                                              place_in_result(out, g->letters[LEFT][0]);
+}
+
 static struct term pair_contract(struct aten *a, const struct term *x, const struct term *y,
-                                 const bool *needed)
+                                 const bool *needed, const struct term *out)
 {
     struct groups g;
     groups_fill(a, x, y, needed, &g);
+    groups_order(&g, out);
+    if (right_comes_first(&g, out)) {
+        const struct term *const left = x;
+        x = y;
+        y = left;
+        groups_fill(a, x, y, needed, &g);
+        groups_order(&g, out);
+    }
     bool broadcasts = g.count[SUMMED] == 0 || g.count[BATCH] + 2 > RANK_MAX;
     for (int k = 0; k < g.count[LEFT]; k++)
         broadcasts = broadcasts || place_in(y, g.letters[LEFT][k]) >= 0;
@@ -278,7 +314,7 @@ static value einsum(struct aten *a, struct term *terms, int count, const struct 
             needed[all.letters[d]] = true;
         unneeded_sum(a, &terms[i], needed);
         needed_mark(terms, i + 1, count, out, needed);
-        all = pair_contract(a, &all, &terms[i], needed);
+        all = pair_contract(a, &all, &terms[i], needed, out);
     }
     needed_mark(terms, count, count, out, needed);
     unneeded_sum(a, &all, needed);

@@ -152,6 +152,28 @@ static value as_line(struct aten *a, value index)
     return graph_reshape(a->graph, index, &count, 1);
 }
 
+/* self, mask, source: the next element of the source wherever the mask is true. The number of those
+ * up to an element, less one, is its place; -1 before the first of them is the last one, unused. */
+void build_masked_scatter(struct aten *a)
+{
+    const value x = aten_value(a, 0), mask = aten_value(a, 1);
+    dim shape[RANK_MAX];
+    const int rank = aten_rank(a, x) > aten_rank(a, mask) ? aten_rank(a, x) : aten_rank(a, mask);
+    for (int d = 0; d < rank; d++)
+        shape[d] = size_literal(a->sizes, 1);
+    aten_broadcast(a, shape, rank, aten_shape(a, x), aten_rank(a, x));
+    aten_broadcast(a, shape, rank, aten_shape(a, mask), aten_rank(a, mask));
+    const value chosen = graph_expand(a->graph, mask, shape, rank);
+    const value marks = as_line(a, graph_cast(a->graph, chosen, DT_i64));
+    const value counts = graph_add(a->graph, OP_cumsum, DT_bool, &marks, 1, &(struct attributes){0},
+                                   NULL);
+    const value places = graph_map2(a->graph, OP_sub, counts, aten_number(a, DT_i64, 1));
+    const value source = as_line(a, aten_value(a, 2));
+    const value picked = graph_reshape(a->graph, take(a, source, places, 0), shape, rank);
+    aten_new(a, graph_map3(a->graph, OP_where, chosen, picked,
+                           graph_expand(a->graph, x, shape, rank)));
+}
+
 /* self, dim, index */
 void build_index_select(struct aten *a)
 {

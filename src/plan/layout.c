@@ -467,6 +467,22 @@ static layout_function *const functions[OP_COUNT] = {
 #include "graph/ops.def"
 };
 
+/* What ends up in an input or a buffer is written where that is: it has its strides, and so have views of it. */
+static void layout_change(struct layouts *l, value v)
+{
+    const struct graph *graph = l->graph;
+    const int64_t *strides = NULL;
+    for (size_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.at[i].written == v)
+            strides = l->call->inputs[i].strides;
+    for (size_t i = 0; i < graph->buffers.count; i++)
+        if (graph->buffers.at[i].written == v)
+            strides = graph->buffers.at[i].initial->strides;
+    if (strides && l->at[v].root == v && op_info[graph_node(graph, v)->op].kind != KIND_LEAF)
+        memcpy(l->at[v].strides, strides,
+               (size_t)graph_node(graph, v)->rank * sizeof *strides);
+}
+
 phasor_status layout_infer(const struct graph *graph, const struct call_shape *call,
                            struct arena *arena, struct layout **out)
 {
@@ -481,6 +497,7 @@ phasor_status layout_infer(const struct graph *graph, const struct call_shape *c
         layouts.self = v;
         if (live[v])
             functions[graph_node(graph, v)->op](&layouts, graph_node(graph, v), &layouts.at[v]);
+        layout_change(&layouts, v);
     }
     memory_free(live);
     *out = layouts.at;

@@ -150,6 +150,8 @@ struct parts parts_reciprocal(struct pairs *p, struct parts z);
 struct parts parts_sqrt(struct pairs *p, struct parts z); /* pair_exponential.c */
 struct parts parts_exp(struct pairs *p, struct parts z);
 struct parts parts_log(struct pairs *p, struct parts z);
+/* The sign of a number as 1 or -1; that of NaN, which differs between processors, as 1. */
+value parts_sign(struct pairs *p, value x);
 /* e^a = power * factor; where it is large both are its square root, elsewhere the factor is 1. */
 struct power {
     value power, factor, large;

@@ -13,9 +13,15 @@ value parts_product_real(struct pairs *p, value x, value y, value kept)
     return choose(p, both(p, unary(p, OP_is_nan, y), kept), x, times(p, x, y));
 }
 
+value parts_sign(struct pairs *p, value x)
+{
+    const value one = constant(p, x, 1);
+    return choose(p, unary(p, OP_is_nan, x), one, binary(p, OP_copysign, one, x));
+}
+
 value parts_product_imaginary(struct pairs *p, value x, value y, value kept)
 {
-    const value sign = binary(p, OP_copysign, constant(p, x, 1), x);
+    const value sign = parts_sign(p, x);
     return choose(p, is_zero(p, y), times(p, sign, y), parts_product_real(p, x, y, kept));
 }
 
@@ -175,17 +181,18 @@ static struct parts power_of_integer(struct pairs *p, struct parts z, int expone
     return result;
 }
 
-/* exp(w log z); 0^w is 1 for w = 0 and 0 where the real part of w is positive. */
+/* exp(w log z), with eager's NaN for 0^0. */
 static struct parts power_general(struct pairs *p, struct parts z, struct parts w)
 {
-    const struct parts power = parts_exp(p, parts_product(p, parts_log(p, z), w));
-    const value from_zero = both(p, is_zero(p, z.re), is_zero(p, z.im));
-    const value to_zero = both(p, is_zero(p, w.re), is_zero(p, w.im));
-    const value vanishes = both(p, from_zero, compared(p, OP_gt, w.re, 0));
-    const value one = constant(p, power.re, 1), none = constant(p, power.re, 0);
-    return (struct parts){
-        choose(p, laid_out(p, z.re, to_zero), one, choose(p, vanishes, none, power.re)),
-        choose(p, either(p, to_zero, vanishes), none, power.im)};
+    return parts_exp(p, parts_product(p, parts_log(p, z), w));
+}
+
+/* 1, laid out as z is. */
+static struct parts power_of_nothing(struct pairs *p, struct parts z)
+{
+    const value always = laid_out(p, z.re, is_zero(p, constant(p, z.re, 0)));
+    return (struct parts){choose(p, always, constant(p, z.re, 1), z.re),
+                          choose(p, always, constant(p, z.re, 0), z.im)};
 }
 
 /* The exponent when it is one real number of the program. */
@@ -206,7 +213,9 @@ value pair_pow(struct pairs *p, const struct node *node)
     double exponent;
     const bool known = exponent_number(p, node, &exponent),
                whole = known && exponent == trunc(exponent);
-    if (whole && exponent != 0 && fabs(exponent) <= POWER_MAX) {
+    if (known && exponent == 0)
+        return pair_make(p, power_of_nothing(p, z));
+    if (whole && fabs(exponent) <= POWER_MAX) {
         const struct parts power = power_of_integer(p, z, (int)fabs(exponent));
         return pair_make(p, exponent > 0 ? power : parts_reciprocal(p, power));
     }

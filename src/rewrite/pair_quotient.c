@@ -7,27 +7,53 @@
  */
 #include "rewrite/pair.h"
 
-/* x / y with r = small / big of y's parts and s = big + small * r:
- *     re (a + b*r) / s,  im (b - a*r) / s   where the real part of y is the larger one,
- *     re (a*r + b) / s,  im (b*r - a) / s   otherwise. By zero: the parts divided by zero. */
-struct parts parts_quotient(struct pairs *p, struct parts x, struct parts y)
+/* x * y + z, in one rounding or two. */
+static value times_plus(struct pairs *p, value x, value y, value z)
 {
-    const value c = magnitude(p, y.re), d = magnitude(p, y.im);
-    const value level = binary(p, OP_ge, c, d), zero = both(p, is_zero(p, c), is_zero(p, d));
-    const value big = choose(p, level, y.re, y.im), small = choose(p, level, y.im, y.re);
-    const value ratio = over(p, small, big);
-    const value scale = plus(p, big, times(p, small, ratio));
-    const value first = choose(p, level, x.re, x.im), second = choose(p, level, x.im, x.re);
-    const value turned = times(p, first, ratio);
-    const value re = plus(p, first, times(p, second, ratio));
-    const value im = choose(p, level, minus(p, second, turned), minus(p, turned, second));
-    return (struct parts){choose(p, laid_out(p, x.re, zero), over(p, x.re, c), over(p, re, scale)),
-                          choose(p, zero, over(p, x.im, c), over(p, im, scale))};
+    return p->fma ? graph_map3(p->to, OP_fma, x, y, z) : plus(p, times(p, x, y), z);
 }
 
+/* A quotient before its last step, r = small / big of the parts of y:
+ *     re (b*r + a) / s,  im (b - a*r) / s   where the real part of y is the larger one,
+ *     re (a*r + b) / s,  im (b*r - a) / s   otherwise; s = big + small * r. */
+struct quotient {
+    value re, im, divisor, zero; /* zero: y is */
+};
+
+static struct quotient quotient_of(struct pairs *p, struct parts x, struct parts y)
+{
+    const value c = magnitude(p, y.re), d = magnitude(p, y.im), level = binary(p, OP_ge, c, d);
+    const value big = choose(p, level, y.re, y.im), small = choose(p, level, y.im, y.re);
+    const value ratio = over(p, small, big), opposite = negated(p, x.re);
+    const value first = choose(p, level, x.re, x.im), second = choose(p, level, x.im, x.re);
+    const value turned = choose(p, level, opposite, x.im);
+    return (struct quotient){
+        times_plus(p, second, ratio, first),
+        times_plus(p, turned, ratio, choose(p, level, x.im, opposite)),
+        times_plus(p, small, ratio, big),
+        both(p, is_zero(p, c), is_zero(p, d)),
+    };
+}
+
+/* By zero: the parts divided by zero. */
+struct parts parts_quotient(struct pairs *p, struct parts x, struct parts y)
+{
+    const struct quotient q = quotient_of(p, x, y);
+    const value nothing = magnitude(p, y.re);
+    return (struct parts){
+        choose(p, laid_out(p, x.re, q.zero), over(p, x.re, nothing), over(p, q.re, q.divisor)),
+        choose(p, q.zero, over(p, x.im, nothing), over(p, q.im, q.divisor))};
+}
+
+/* By products with 1 / s, which overflows for denormal z: eager's reciprocal is NaN there. */
 struct parts parts_reciprocal(struct pairs *p, struct parts z)
 {
-    return parts_quotient(p, (struct parts){constant(p, z.re, 1), constant(p, z.re, 0)}, z);
+    const value one = constant(p, z.re, 1), none = constant(p, z.re, 0);
+    const struct quotient q = quotient_of(p, (struct parts){one, none}, z);
+    const value nothing = magnitude(p, z.re), scale = over(p, one, q.divisor);
+    return (struct parts){
+        choose(p, laid_out(p, z.re, q.zero), over(p, one, nothing), times(p, q.re, scale)),
+        choose(p, q.zero, over(p, none, nothing), times(p, q.im, scale))};
 }
 
 value pair_div(struct pairs *p, const struct node *node)

@@ -74,7 +74,8 @@ static struct parts parts_tanh(struct pairs *p, struct parts z)
     const value known = either(p, is_infinite(p, size), binary(p, OP_eq, sides, sides));
     const value far = both(p, compared(p, OP_gt, size, by_width(p, size, 11, 22)), known);
     const value decay = unary(p, OP_exp, scaled(p, size, -2)), none = constant(p, size, 0);
-    const value limit = choose(p, is_zero(p, decay), binary(p, OP_copysign, none, sides),
+    const value sign = choose(p, unary(p, OP_is_nan, sides), z.im, sides);
+    const value limit = choose(p, is_zero(p, decay), binary(p, OP_copysign, none, sign),
                                times(p, scaled(p, sides, 4), decay));
     const value re = choose(p, far, binary(p, OP_copysign, one, z.re), over(p, above, below));
     const value im = choose(p, far, limit, over(p, tangent, below));
@@ -107,11 +108,11 @@ static struct roots roots_around_one(struct pairs *p, struct parts z, bool from_
     return (struct roots){parts_sqrt(p, down), parts_sqrt(p, up)};
 }
 
-/* An infinite operand gives an infinite part, of the sign that the huge one gave. */
-static value infinite_like(struct pairs *p, struct parts z, value part)
+/* An infinite operand gives an infinite part. */
+static value infinite_like(struct pairs *p, struct parts z, value part, value sign)
 {
     const value infinite = either(p, is_infinite(p, z.re), is_infinite(p, z.im));
-    return choose(p, infinite, binary(p, OP_copysign, constant(p, part, INFINITY), part), part);
+    return choose(p, infinite, scaled(p, sign, INFINITY), part);
 }
 
 /* asinh(a b + c d), where the sum may be beyond the largest number. */
@@ -137,7 +138,7 @@ static struct parts parts_acos(struct pairs *p, struct parts z)
     const struct roots r = roots_around_one(p, parts_boxed(p, z), false);
     const value angle = scaled(p, binary(p, OP_atan2, r.minus.re, r.plus.re), 2);
     return (struct parts){choose(p, is_zero(p, z.re), constant(p, angle, M_PI_2), angle),
-                          infinite_like(p, z, part_beyond(p, r))};
+                          infinite_like(p, z, part_beyond(p, r), negated(p, parts_sign(p, z.im)))};
 }
 
 static struct parts parts_asin(struct pairs *p, struct parts z)
@@ -147,7 +148,7 @@ static struct parts parts_asin(struct pairs *p, struct parts z)
     const value across = minus(p, times(p, r.plus.re, r.minus.re), times(p, r.plus.im, r.minus.im));
     const value angle = binary(p, OP_atan2, w.re, across);
     return (struct parts){choose(p, is_zero(p, z.re), z.re, angle),
-                          infinite_like(p, z, negated(p, part_beyond(p, r)))};
+                          infinite_like(p, z, negated(p, part_beyond(p, r)), parts_sign(p, z.im))};
 }
 
 static struct parts parts_acosh(struct pairs *p, struct parts z)
@@ -156,7 +157,7 @@ static struct parts parts_acosh(struct pairs *p, struct parts z)
     const value along = asinh_of_sum(p, r.minus.re, r.plus.re, r.minus.im, r.plus.im);
     const value angle = scaled(p, binary(p, OP_atan2, r.minus.im, r.plus.re), 2);
     const value quarter = binary(p, OP_copysign, constant(p, angle, M_PI_2), z.im);
-    return (struct parts){infinite_like(p, z, along), choose(p, is_zero(p, z.re), quarter, angle)};
+    return (struct parts){infinite_like(p, z, along, constant(p, along, 1)), choose(p, is_zero(p, z.re), quarter, angle)};
 }
 
 /* log1p(4|a| / ((1 - |a|)^2 + b^2)) / 4; near 1 the squares may vanish: log(|1 + z| / |1 - z|) /

@@ -6,14 +6,22 @@
  *       -> warm calls and bare launches in turn, by the host's clock
  *       -> warm calls and copies of the same bytes in turn, by events
  *
- * Host times are those of a server that never fills the launch queue: the stream is waited for after a few calls, outside of
- * what is timed.
+ * Host times are those of a server that never fills the launch queue: the stream is waited for
+ * after a few calls, outside of what is timed.
  */
 #include "runtime/bench.h"
 
 #include <string.h>
 
-enum { SAMPLES_MAX = 4096, SAMPLES_MIN = 5, CHUNK_MAX = 32, CHUNK_LAUNCHES = 512, COMPILER_RUNS = 3, METERS_MAX = 2 + COPY_KERNELS, LINE = 256 };
+enum {
+    SAMPLES_MAX = 4096,
+    SAMPLES_MIN = 5,
+    CHUNK_MAX = 32,
+    CHUNK_LAUNCHES = 512,
+    COMPILER_RUNS = 3,
+    METERS_MAX = 2 + COPY_KERNELS,
+    LINE = 256
+};
 static const double seconds_default = 0.3;
 
 struct bench {
@@ -40,20 +48,22 @@ static phasor_status call_run(struct bench *bench, double *microseconds)
 {
     struct bench_data *data = &bench->data;
     const double before = bench_now();
-    const phasor_status status = phasor_run_into(bench->program, NULL, data->values, data->input_count,
-                                                 data->values + data->input_count, data->output_count, bench->stream);
+    const phasor_status status =
+        phasor_run_into(bench->program, NULL, data->values, data->input_count,
+                        data->values + data->input_count, data->output_count, bench->stream);
     *microseconds = bench_now() - before;
     return status;
 }
 
-/* -- opening --------------------------------------------------------------------------------------------------- */
+/* -- opening ----------------------------------------------------------------------------------- */
 
 static phasor_status options_read(struct bench *bench, const phasor_bench_options *options)
 {
     if (options) {
         const size_t size = options->size ? options->size : sizeof *options;
         if (size > sizeof *options)
-            return fail(PHASOR_ERROR_USAGE, "phasor_bench_options.size is %zu; this library knows %zu bytes", size,
+            return fail(PHASOR_ERROR_USAGE,
+                        "phasor_bench_options.size is %zu; this library knows %zu bytes", size,
                         sizeof *options);
         memcpy(&bench->options, options, size);
     }
@@ -62,24 +72,31 @@ static phasor_status options_read(struct bench *bench, const phasor_bench_option
     return PHASOR_OK;
 }
 
-static phasor_status bench_open(struct bench *bench, phasor_program *program, const phasor_bench_options *options)
+static phasor_status bench_open(struct bench *bench, phasor_program *program,
+                                const phasor_bench_options *options)
 {
     TRY(program_check_runnable(program));
     if (program->runtime->device_kind == PHASOR_DEVICE_NONE)
-        return fail(PHASOR_ERROR_USAGE, "the runtime was opened with the device \"none\": it compiles and runs nothing");
+        return fail(
+            PHASOR_ERROR_USAGE,
+            "the runtime was opened with the device \"none\": it compiles and runs nothing");
     TRY(options_read(bench, options));
     bench->program = program;
     bench->device = program->on_cuda ? program->runtime->device : NULL;
     if (bench->device)
         TRY(device_stream_new(bench->device, &bench->stream));
-    bench->data = (struct bench_data){.program = program, .device = bench->device, .stream = bench->stream,
-                                      .input_count = program->input_count, .output_count = program->output_count};
+    bench->data = (struct bench_data){.program = program,
+                                      .device = bench->device,
+                                      .stream = bench->stream,
+                                      .input_count = program->input_count,
+                                      .output_count = program->output_count};
     return PHASOR_OK;
 }
 
 static struct bench_shape *shapes_new(const phasor_program *program, size_t count)
 {
-    return memory_new((size_t)(program->input_count + program->output_count + 1) * count * sizeof(struct bench_shape));
+    return memory_new((size_t)(program->input_count + program->output_count + 1) * count *
+                      sizeof(struct bench_shape));
 }
 
 static void bench_close(struct bench *bench)
@@ -100,14 +117,14 @@ static void bench_close(struct bench *bench)
         device_stream_free(bench->device, bench->stream);
 }
 
-/* -- the call's plan ------------------------------------------------------------------------------------------- */
+/* -- the call's plan --------------------------------------------------------------------------- */
 
 static phasor_status call_open(struct bench *bench, struct call *call)
 {
     struct bench_data *data = &bench->data;
     call->stream = bench->stream;
-    return call_read(call, bench->program, CALL_INTO, data->values, data->input_count, data->values + data->input_count,
-                     data->output_count);
+    return call_read(call, bench->program, CALL_INTO, data->values, data->input_count,
+                     data->values + data->input_count, data->output_count);
 }
 
 static int64_t buffer_bytes(const struct plan *plan, const struct buffer *buffer)
@@ -122,13 +139,14 @@ static bool buffer_is_used(const struct plan *plan, size_t buffer)
 {
     for (size_t k = 0; k < plan->kernels.count; k++)
         for (int i = 0; !plan->kernels.at[k].setup && i < plan->kernels.at[k].argument_count; i++)
-            if (plan->kernels.at[k].arguments[i].is_buffer && plan->kernels.at[k].arguments[i].buffer == (int)buffer)
+            if (plan->kernels.at[k].arguments[i].is_buffer &&
+                plan->kernels.at[k].arguments[i].buffer == (int)buffer)
                 return true;
     return false;
 }
 
-/* What kernels hand to each other need not be moved, what two of them read needs to be once; what a gather leaves out of a
- * table need not be read. */
+/* What kernels hand to each other need not be moved, what two of them read needs to be once; what a
+ * gather leaves out of a table need not be read. */
 static void bytes_count(struct bench *bench)
 {
     const struct plan *plan = &bench->plan;
@@ -166,15 +184,16 @@ static phasor_status plan_read(struct bench *bench)
     return status;
 }
 
-/* -- the first call -------------------------------------------------------------------------------------------- */
+/* -- the first call ---------------------------------------------------------------------------- */
 
-static phasor_status compiler_time(struct bench *bench, struct compiler *compiler, double *microseconds)
+static phasor_status compiler_time(struct bench *bench, struct compiler *compiler,
+                                   double *microseconds)
 {
     *microseconds = 0;
     for (size_t k = 0; k < bench->plan.kernels.count; k++) {
         const struct kernel *kernel = &bench->plan.kernels.at[k];
-        const struct compile_request request = {.name = kernel->name, .source = kernel->source,
-                                                .arch = bench->program->runtime->arch};
+        const struct compile_request request = {
+            .name = kernel->name, .source = kernel->source, .arch = bench->program->runtime->arch};
         struct compile_result result = {0};
         const double before = bench_now();
         TRY(compiler_run(compiler, &request, &result));
@@ -216,10 +235,10 @@ static phasor_status first_measure(struct bench *bench)
     return bench->device && bench->result.compiled ? compiler_measure(bench) : PHASOR_OK;
 }
 
-/* -- bare launches --------------------------------------------------------------------------------------------- */
+/* -- bare launches ----------------------------------------------------------------------------- */
 
-static char *patch_address(const struct bench *bench, const struct call *call, const struct phasor_state *state,
-                           const struct patch *patch)
+static char *patch_address(const struct bench *bench, const struct call *call,
+                           const struct phasor_state *state, const struct patch *patch)
 {
     const struct recipe *recipe = &bench->spec->recipe;
     char *scratch = bench->scratch;
@@ -244,14 +263,17 @@ static phasor_status scratch_get(struct bench *bench)
     int64_t nbytes = bench->spec->recipe.work_bytes;
     for (int i = 0; i < bench->spec->recipe.memory_count; i++)
         nbytes += bench->spec->recipe.memories[i] + LINE;
-    return nbytes ? device_allocate(bench->device, (size_t)nbytes, &bench->scratch, bench->stream) : PHASOR_OK;
+    return nbytes ? device_allocate(bench->device, (size_t)nbytes, &bench->scratch, bench->stream)
+                  : PHASOR_OK;
 }
 
 /* One block: the pointers, then the arguments of each launch. */
-static phasor_status arguments_make(struct bench *bench, const struct call *call, const struct phasor_state *state)
+static phasor_status arguments_make(struct bench *bench, const struct call *call,
+                                    const struct phasor_state *state)
 {
     const int count = bench->spec->launch_count;
-    bench->arguments = memory_new((size_t)count * (sizeof *bench->arguments + ARGUMENT_BYTES_MAX) + 1);
+    bench->arguments =
+        memory_new((size_t)count * (sizeof *bench->arguments + ARGUMENT_BYTES_MAX) + 1);
     if (!bench->arguments)
         return fail_memory();
     for (int k = 0; k < count; k++) {
@@ -288,14 +310,14 @@ static phasor_status launches_run(const struct bench *bench, double *microsecond
     const double before = bench_now();
     for (int k = 0; k < bench->spec->launch_count; k++) {
         const struct launch *launch = &bench->spec->launches[k];
-        TRY(device_launch(bench->device, launch->function, launch->grid, launch->block, 0, bench->arguments[k],
-                          (size_t)launch->argument_bytes, bench->stream));
+        TRY(device_launch(bench->device, launch->function, launch->grid, launch->block, 0,
+                          bench->arguments[k], (size_t)launch->argument_bytes, bench->stream));
     }
     *microseconds = bench_now() - before;
     return PHASOR_OK;
 }
 
-/* -- host time ------------------------------------------------------------------------------------------------- */
+/* -- host time --------------------------------------------------------------------------------- */
 
 static phasor_status calls_chunk(struct bench *bench, int count, double *samples)
 {
@@ -320,7 +342,8 @@ static int chunk_size(const struct bench *bench)
     return !bench->device || most < 1 ? 1 : most < CHUNK_MAX ? most : CHUNK_MAX;
 }
 
-/* Calls and launches take turns, so that a clock that changes changes it for both. The first chunks warm up. */
+/* Calls and launches take turns, so that a clock that changes changes it for both. The first chunks
+ * warm up. */
 static phasor_status host_loop(struct bench *bench, double *calls, double *launches)
 {
     const int chunk = chunk_size(bench);
@@ -350,7 +373,7 @@ static phasor_status host_measure(struct bench *bench)
     return status;
 }
 
-/* -- device time ----------------------------------------------------------------------------------------------- */
+/* -- device time ------------------------------------------------------------------------------- */
 
 static phasor_status call_issue(void *context, int turn)
 {
@@ -364,13 +387,16 @@ static phasor_status device_measure(struct bench *bench)
 {
     phasor_bench_result *result = &bench->result;
     struct bench_copy copy = {0};
-    struct meter meters[METERS_MAX] = {{.issue = call_issue, .context = bench, .launches = result->kernels}};
+    struct meter meters[METERS_MAX] = {
+        {.issue = call_issue, .context = bench, .launches = result->kernels}};
     int count = 1;
-    phasor_status status = bench_copy_open(&copy, bench->program->runtime, result->bytes, bench->stream);
+    phasor_status status =
+        bench_copy_open(&copy, bench->program->runtime, result->bytes, bench->stream);
     if (status == PHASOR_OK)
         count += bench_copy_meters(&copy, meters + 1);
     if (status == PHASOR_OK)
-        status = bench_meters(bench->device, bench->stream, copy.base, copy.room, meters, count, bench->options.seconds);
+        status = bench_meters(bench->device, bench->stream, copy.base, copy.room, meters, count,
+                              bench->options.seconds);
     wait(bench);
     bench_copy_close(&copy);
     if (status != PHASOR_OK)
@@ -387,7 +413,7 @@ static phasor_status device_measure(struct bench *bench)
     return PHASOR_OK;
 }
 
-/* -- one set of shapes ----------------------------------------------------------------------------------------- */
+/* -- one set of shapes ------------------------------------------------------------------------- */
 
 static phasor_status bench_run(struct bench *bench, const phasor_value *inputs, int count)
 {
@@ -395,7 +421,8 @@ static phasor_status bench_run(struct bench *bench, const phasor_value *inputs, 
     if (!bench->shapes)
         return fail_memory();
     TRY(bench_shapes(bench->program, inputs, count, bench->shapes));
-    TRY(bench_data_make(&bench->data, bench->shapes, 1, bench->options.first_only || !bench->device, bench->options.seed));
+    TRY(bench_data_make(&bench->data, bench->shapes, 1, bench->options.first_only || !bench->device,
+                        bench->options.seed));
     bench_data_shape(&bench->data, bench->shapes, inputs);
     bench->result.set_bytes = bench->data.set_bytes;
     bench->result.sets = bench->data.sets;
@@ -427,7 +454,9 @@ phasor_status phasor_program_bench(phasor_program *program, const phasor_value *
     struct device_scope scope;
     const size_t size = out->size ? out->size : sizeof *out;
     if (size > sizeof *out)
-        return fail(PHASOR_ERROR_USAGE, "phasor_bench_result.size is %zu; this library knows %zu bytes", size, sizeof *out);
+        return fail(PHASOR_ERROR_USAGE,
+                    "phasor_bench_result.size is %zu; this library knows %zu bytes", size,
+                    sizeof *out);
     TRY(scope_enter(program, &scope));
     phasor_status status = bench_open(&bench, program, options);
     if (status == PHASOR_OK)
@@ -440,7 +469,7 @@ phasor_status phasor_program_bench(phasor_program *program, const phasor_value *
     return status;
 }
 
-/* -- a series of calls ----------------------------------------------------------------------------------------- */
+/* -- a series of calls ------------------------------------------------------------------------- */
 
 static bool shapes_equal(const struct bench_shape *a, const struct bench_shape *b, int count)
 {
@@ -469,7 +498,8 @@ static bool call_is_first(const struct bench *bench, const phasor_bench_call *ca
     return true;
 }
 
-static phasor_status series_call(struct bench *bench, struct bench_shape *shapes, phasor_bench_call *call)
+static phasor_status series_call(struct bench *bench, struct bench_shape *shapes,
+                                 phasor_bench_call *call)
 {
     phasor_counters before = {.size = sizeof before}, after = before;
     bench_data_shape(&bench->data, shapes, call->inputs);
@@ -481,7 +511,8 @@ static phasor_status series_call(struct bench *bench, struct bench_shape *shapes
 }
 
 /* All that depends on sizes is settled before the first call. */
-static phasor_status series_run(struct bench *bench, phasor_bench_call *calls, int count, int input_count)
+static phasor_status series_run(struct bench *bench, phasor_bench_call *calls, int count,
+                                int input_count)
 {
     const int slots = bench->program->input_count + bench->program->output_count;
     bench->shapes = shapes_new(bench->program, (size_t)count);
@@ -500,7 +531,8 @@ static phasor_status series_run(struct bench *bench, phasor_bench_call *calls, i
     return phasor_state_check(bench->program, NULL);
 }
 
-phasor_status phasor_program_bench_calls(phasor_program *program, phasor_bench_call *calls, int count, int input_count,
+phasor_status phasor_program_bench_calls(phasor_program *program, phasor_bench_call *calls,
+                                         int count, int input_count,
                                          const phasor_bench_options *options)
 {
     struct bench bench = {0};

@@ -1,8 +1,10 @@
 /* bench_data.c - see bench.h: what a measured call runs on.
  *
- *     q: bf16[1, 7, 4, 64], output: the same   ->   set 0: q 3584 bytes, output 3584 bytes; set 1: ...; 256 sets
+ *     q: bf16[1, 7, 4, 64], output: the same   ->   set 0: q 3584 bytes, output 3584 bytes; set 1:
+ * ...; 256 sets
  *
- * All sets are one allocation; taking the next set changes the addresses in the tensors and nothing else.
+ * All sets are one allocation; taking the next set changes the addresses in the tensors and nothing
+ * else.
  */
 #include "runtime/bench.h"
 
@@ -13,7 +15,7 @@
 
 enum { LINE = 256, BLOCK_BYTES = 1 << 20 };
 
-/* -- shapes ---------------------------------------------------------------------------------------------------- */
+/* -- shapes ------------------------------------------------------------------------------------ */
 
 static phasor_status shape_finish(struct bench_shape *shape, enum dtype dtype, const char *name)
 {
@@ -24,7 +26,8 @@ static phasor_status shape_finish(struct bench_shape *shape, enum dtype dtype, c
     return PHASOR_OK;
 }
 
-/* Strides without gaps for dims in the order of the given ones, the largest first; equal ones as they stand. */
+/* Strides without gaps for dims in the order of the given ones, the largest first; equal ones as
+ * they stand. */
 static void strides_close(struct bench_shape *shape, const int64_t *order)
 {
     bool taken[RANK_MAX] = {false};
@@ -40,7 +43,8 @@ static void strides_close(struct bench_shape *shape, const int64_t *order)
     }
 }
 
-static phasor_status shape_input(const struct slot *slot, const phasor_value *v, struct bench_shape *shape)
+static phasor_status shape_input(const struct slot *slot, const phasor_value *v,
+                                 struct bench_shape *shape)
 {
     const DLTensor *t = v->kind == PHASOR_OWNED ? &v->owned->dl_tensor : v->tensor;
     static const int64_t none[RANK_MAX];
@@ -52,7 +56,8 @@ static phasor_status shape_input(const struct slot *slot, const phasor_value *v,
 }
 
 /* The plan's dims: a complex tensor has its pair. */
-static phasor_status shape_output(const struct slot *slot, const struct plan_output *output, struct bench_shape *shape)
+static phasor_status shape_output(const struct slot *slot, const struct plan_output *output,
+                                  struct bench_shape *shape)
 {
     *shape = (struct bench_shape){.rank = output->rank - dtype_is_complex(slot->dtype)};
     memcpy(shape->sizes, output->sizes, (size_t)shape->rank * sizeof *shape->sizes);
@@ -74,7 +79,7 @@ static phasor_status outputs_by_plan(struct call *call, struct bench_shape *shap
 /* The evaluator needs no plan: the bound graph has the shapes. */
 static phasor_status outputs_by_layout(struct call *call, struct bench_shape *shapes)
 {
-    const struct phasor_program *program = call->program;
+    struct phasor_program *program = call->program;
     struct specialisation *spec;
     phasor_status status = PHASOR_OK;
     TRY(specialisation_get(call, &spec));
@@ -103,7 +108,8 @@ static phasor_status shapes_read(struct call *call, struct bench_shape *shapes)
                             : outputs_by_layout(call, shapes + program->input_count);
 }
 
-phasor_status bench_shapes(phasor_program *program, const phasor_value *inputs, int count, struct bench_shape *shapes)
+phasor_status bench_shapes(phasor_program *program, const phasor_value *inputs, int count,
+                           struct bench_shape *shapes)
 {
     struct call call;
     call.stream = NULL;
@@ -116,7 +122,7 @@ phasor_status bench_shapes(phasor_program *program, const phasor_value *inputs, 
     return status;
 }
 
-/* -- memory ---------------------------------------------------------------------------------------------------- */
+/* -- memory ------------------------------------------------------------------------------------ */
 
 static int slot_count(const struct bench_data *data)
 {
@@ -124,7 +130,8 @@ static int slot_count(const struct bench_data *data)
 }
 
 /* A place for each slot that is large enough in all calls. */
-static phasor_status places_make(struct bench_data *data, const struct bench_shape *shapes, int shape_count)
+static phasor_status places_make(struct bench_data *data, const struct bench_shape *shapes,
+                                 int shape_count)
 {
     const int slots = slot_count(data);
     for (int i = 0; i < slots; i++) {
@@ -164,7 +171,7 @@ static phasor_status memory_get(struct bench_data *data, int sets_wanted)
     }
 }
 
-/* -- random values --------------------------------------------------------------------------------------------- */
+/* -- random values ----------------------------------------------------------------------------- */
 
 /* splitmix64 */
 static uint64_t random_bits(uint64_t *state)
@@ -177,7 +184,8 @@ static uint64_t random_bits(uint64_t *state)
 
 static double random_normal(uint64_t *state)
 {
-    const double unit = (double)((random_bits(state) >> 11) + 1) * 0x1p-53, turn = (double)(random_bits(state) >> 11) * 0x1p-53;
+    const double unit = (double)((random_bits(state) >> 11) + 1) * 0x1p-53,
+                 turn = (double)(random_bits(state) >> 11) * 0x1p-53;
     return sqrt(-2 * log(unit)) * cos(6.283185307179586 * turn);
 }
 
@@ -192,7 +200,8 @@ static void block_fill(char *bytes, int64_t nbytes, enum dtype dtype, uint64_t s
     }
 }
 
-static phasor_status data_copy(const struct bench_data *data, char *to, const char *from, int64_t nbytes)
+static phasor_status data_copy(const struct bench_data *data, char *to, const char *from,
+                               int64_t nbytes)
 {
     if (data->device)
         return device_copy(data->device, to, from, (size_t)nbytes, data->stream);
@@ -200,13 +209,15 @@ static phasor_status data_copy(const struct bench_data *data, char *to, const ch
     return PHASOR_OK;
 }
 
-/* A block of random values stands again and again in a large input: making each would take the host minutes. */
+/* A block of random values stands again and again in a large input: making each would take the host
+ * minutes. */
 static phasor_status slot_fill(const struct bench_data *data, int slot, char *block, uint64_t seed)
 {
     const int64_t room = data->offsets[slot + 1] - data->offsets[slot];
     int64_t done = room < BLOCK_BYTES ? room : BLOCK_BYTES;
     char *first = data->base + data->offsets[slot];
-    block_fill(block, done, data->program->inputs[slot].dtype, seed * 0x2545f4914f6cdd1d + (uint64_t)slot);
+    block_fill(block, done, data->program->inputs[slot].dtype,
+               seed * 0x2545f4914f6cdd1d + (uint64_t)slot);
     if (!data->device)
         memcpy(first, block, (size_t)done);
     else
@@ -229,10 +240,10 @@ static phasor_status inputs_fill(const struct bench_data *data, uint64_t seed)
     return status;
 }
 
-/* -- all ------------------------------------------------------------------------------------------------------- */
+/* -- all --------------------------------------------------------------------------------------- */
 
-phasor_status bench_data_make(struct bench_data *data, const struct bench_shape *shapes, int shape_count, int sets_wanted,
-                              uint64_t seed)
+phasor_status bench_data_make(struct bench_data *data, const struct bench_shape *shapes,
+                              int shape_count, int sets_wanted, uint64_t seed)
 {
     const size_t slots = (size_t)slot_count(data);
     data->values = memory_new((slots + 1) * sizeof *data->values);
@@ -256,10 +267,12 @@ void bench_data_free(struct bench_data *data)
     memory_free(data->offsets);
 }
 
-void bench_data_shape(struct bench_data *data, struct bench_shape *shapes, const phasor_value *inputs)
+void bench_data_shape(struct bench_data *data, struct bench_shape *shapes,
+                      const phasor_value *inputs)
 {
     const struct phasor_program *program = data->program;
-    const DLDevice device = {data->device ? kDLCUDA : kDLCPU, data->device ? device_ordinal(data->device) : 0};
+    const DLDevice device = {data->device ? kDLCUDA : kDLCPU,
+                             data->device ? device_ordinal(data->device) : 0};
     for (int i = 0; i < slot_count(data); i++) {
         const int output = i - data->input_count;
         const struct slot *slot = output < 0 ? &program->inputs[i] : &program->outputs[output];
@@ -267,8 +280,11 @@ void bench_data_shape(struct bench_data *data, struct bench_shape *shapes, const
             data->values[i] = inputs[i];
         if (shapes[i].rank < 0)
             continue;
-        data->tensors[i] = (DLTensor){.device = device, .dtype = dtype_to_dlpack(slot->dtype), .ndim = shapes[i].rank,
-                                      .shape = shapes[i].sizes, .strides = shapes[i].strides};
+        data->tensors[i] = (DLTensor){.device = device,
+                                      .dtype = dtype_to_dlpack(slot->dtype),
+                                      .ndim = shapes[i].rank,
+                                      .shape = shapes[i].sizes,
+                                      .strides = shapes[i].strides};
         data->values[i] = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &data->tensors[i]};
     }
     bench_data_select(data, 0);

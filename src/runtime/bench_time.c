@@ -2,9 +2,10 @@
  *
  *     gate copies | event | call call call ... | event        elapsed / calls = one sample
  *
- * A small call takes the device less time than its launch takes the host. So a batch stands behind copies that keep the device
- * busy until all of it is issued: what is measured is the device, never the host. Several meters take turns, so that a clock
- * that changes meanwhile changes it for all of them.
+ * A small call takes the device less time than its launch takes the host. So a batch stands behind
+ * copies that keep the device busy until all of it is issued: what is measured is the device, never
+ * the host. Several meters take turns, so that a clock that changes meanwhile changes it for all of
+ * them.
  */
 #include "runtime/bench.h"
 
@@ -52,7 +53,7 @@ phasor_times bench_times(double *samples, int count)
                           percentile(samples, count, 0.99), samples[count - 1]};
 }
 
-/* -- one batch ------------------------------------------------------------------------------------------------- */
+/* -- one batch --------------------------------------------------------------------------------- */
 
 struct timer {
     struct device *device;
@@ -70,8 +71,8 @@ static phasor_status gate_issue(const struct timer *timer)
 }
 
 /* Microseconds for one call: on the device, and for issuing it on the host. */
-static phasor_status batch_time(const struct timer *timer, struct meter *meter, int calls, int gates, double *on_device,
-                                double *on_host)
+static phasor_status batch_time(const struct timer *timer, struct meter *meter, int calls,
+                                int gates, double *on_device, double *on_host)
 {
     for (int g = 0; g < gates; g++)
         TRY(gate_issue(timer));
@@ -88,7 +89,7 @@ static phasor_status batch_time(const struct timer *timer, struct meter *meter, 
     return PHASOR_OK;
 }
 
-/* -- how long a batch is --------------------------------------------------------------------------------------- */
+/* -- how long a batch is ----------------------------------------------------------------------- */
 
 static phasor_status gate_nothing(void *context, int turn)
 {
@@ -109,7 +110,8 @@ static int clamp(double number, int low, int high)
     return number < low ? low : number > high ? high : (int)number;
 }
 
-/* Enough calls for a clear reading; as many gates as issuing them takes, fewer calls where that are too many. */
+/* Enough calls for a clear reading; as many gates as issuing them takes, fewer calls where that are
+ * too many. */
 static phasor_status meter_tune(const struct timer *timer, struct meter *meter)
 {
     const int launches = meter->launches > 0 ? meter->launches : 1;
@@ -117,19 +119,22 @@ static phasor_status meter_tune(const struct timer *timer, struct meter *meter)
     TRY(batch_time(timer, meter, TRIAL_CALLS, 0, &on_device, &on_host));
     TRY(batch_time(timer, meter, TRIAL_CALLS, 0, &on_device, &on_host));
     const int most = clamp(LAUNCHES_MAX / launches, 1, CALLS_MAX);
-    meter->calls = clamp(BATCH_MICROSECONDS / (on_device + 0.01), CALLS_MIN < most ? CALLS_MIN : most, most);
+    meter->calls =
+        clamp(BATCH_MICROSECONDS / (on_device + 0.01), CALLS_MIN < most ? CALLS_MIN : most, most);
     meter->gates = 1;
     if (on_device > 4 * on_host || timer->gate_time <= 0)
         return PHASOR_OK;
     const double host_time = gate_margin * on_host;
     meter->gates = clamp(meter->calls * host_time / timer->gate_time + 1, 1, GATES_MAX);
-    meter->calls = clamp(meter->gates * timer->gate_time / host_time, CALLS_MIN < most ? CALLS_MIN : most, meter->calls);
+    meter->calls = clamp(meter->gates * timer->gate_time / host_time,
+                         CALLS_MIN < most ? CALLS_MIN : most, meter->calls);
     return PHASOR_OK;
 }
 
-/* -- all meters ------------------------------------------------------------------------------------------------ */
+/* -- all meters -------------------------------------------------------------------------------- */
 
-static phasor_status rounds_run(const struct timer *timer, struct meter *meters, int count, double seconds)
+static phasor_status rounds_run(const struct timer *timer, struct meter *meters, int count,
+                                double seconds)
 {
     const double end = bench_now() + seconds * 1e6 * count;
     double on_host;
@@ -138,16 +143,18 @@ static phasor_status rounds_run(const struct timer *timer, struct meter *meters,
         TRY(meter_tune(timer, &meters[i]));
     for (; rounds < ROUNDS_MAX && (rounds < ROUNDS_MIN || bench_now() < end); rounds++)
         for (int i = 0; i < count; i++)
-            TRY(batch_time(timer, &meters[i], meters[i].calls, meters[i].gates, &meters[i].samples[rounds], &on_host));
+            TRY(batch_time(timer, &meters[i], meters[i].calls, meters[i].gates,
+                           &meters[i].samples[rounds], &on_host));
     for (int i = 0; i < count; i++)
         meters[i].times = bench_times(meters[i].samples, rounds);
     return PHASOR_OK;
 }
 
-phasor_status bench_meters(struct device *device, void *stream, char *gate, int64_t gate_bytes, struct meter *meters,
-                           int count, double seconds)
+phasor_status bench_meters(struct device *device, void *stream, char *gate, int64_t gate_bytes,
+                           struct meter *meters, int count, double seconds)
 {
-    struct timer timer = {.device = device, .stream = stream, .gate = gate, .gate_bytes = gate_bytes};
+    struct timer timer = {
+        .device = device, .stream = stream, .gate = gate, .gate_bytes = gate_bytes};
     double *samples = memory_new((size_t)count * ROUNDS_MAX * sizeof *samples);
     phasor_status status = samples ? PHASOR_OK : fail_memory();
     for (int i = 0; samples && i < count; i++)

@@ -15,6 +15,7 @@ struct printer {
     struct text *out;
     int *symbols; /* symbol -> its number here, from 1; 0: not met yet */
     int met;
+    ARRAY(uint64_t) storages; /* ids of those that were met */
 };
 
 static void print_dim(struct printer *p, dim d)
@@ -41,8 +42,20 @@ static void print_dim(struct printer *p, dim d)
     text_add(p->out, ")");
 }
 
+/* Tensors of one storage share a pointer in the kernels: which do is part of the plan. */
+static void print_storage(struct printer *p, const struct storage *storage)
+{
+    size_t k = 0;
+    while (k < p->storages.count && p->storages.at[k] != storage->id)
+        k++;
+    if (k == p->storages.count && !array_push(&p->storages, storage->id))
+        p->out->failed = true;
+    text_format(p->out, " in %zu", k);
+}
+
 static void print_data(struct printer *p, const struct data *data)
 {
+    print_storage(p, data->storage);
     text_format(p->out, " data %s %" PRId64, dtype_text(data->dtype), data->offset);
     for (int d = 0; d < data->rank; d++)
         text_format(p->out, " %" PRId64 "/%" PRId64, data->sizes[d], data->strides[d]);
@@ -113,5 +126,6 @@ phasor_status canonical_print(const struct graph *graph, struct text *out)
         print_node(&printer, v);
     print_slots(&printer);
     memory_free(printer.symbols);
+    array_free(&printer.storages);
     return text_status(out);
 }

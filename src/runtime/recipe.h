@@ -49,8 +49,13 @@ struct recipe {
     int64_t work_bytes, table_bytes;
 };
 
-/* templates: the hash of the templates, which stands for device.cuh in the kernels' keys. */
-phasor_status recipe_make(struct recipe *recipe, const struct plan *plan, const struct call_shape *call, struct hash templates);
+/* in_place.c: which of the caller's buffers may be the memory of which inputs. Before codegen, which
+ * makes one kernel of several parts. */
+phasor_status recipe_find_in_place(struct recipe *recipe, const struct plan *plan,
+                                   const struct call_shape *call);
+/* The rest, of a plan with sources. templates: the hash of the templates, which stands for
+ * device.cuh in the kernels' keys. */
+phasor_status recipe_make(struct recipe *recipe, const struct plan *plan, struct hash templates);
 void recipe_free(struct recipe *recipe);
 
 struct recipe_limits {

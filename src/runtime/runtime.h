@@ -246,8 +246,15 @@ void specialisation_destroy(struct flight *entry);
 /* Launches and tables of a finished recipe: bind_launches.c. */
 phasor_status launches_make(struct specialisation *spec);
 
+/* The kernels before codegen makes one of those that go out in one launch. */
+struct plan_parts {
+    const struct kernel *at;
+    size_t count;
+};
+
 /* The stages without a cache, for show: a plan with its sources. */
 phasor_status specialise_plan(struct call *call, struct plan *plan);
+phasor_status specialise_parts(struct call *call, struct plan *plan, struct plan_parts *parts);
 
 phasor_status cpu_run(struct call *call, struct specialisation *spec, struct phasor_state *state);
 phasor_status cuda_run(struct call *call, struct specialisation *spec, struct phasor_state *state);

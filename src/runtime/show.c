@@ -167,12 +167,15 @@ static void comment_add(struct text *out, const char *string)
     }
 }
 
-static phasor_status kernel_header(const struct plan *plan, const struct kernel *kernel, struct text *out)
+static phasor_status kernel_header(const struct plan *plan, const struct plan_parts *parts, const struct kernel *kernel,
+                                   struct text *out)
 {
     bool *marked = memory_new(plan->graph.nodes.count * sizeof *marked);
     if (!marked)
         return fail_memory();
-    walk_mark(plan, kernel, marked);
+    for (size_t i = 0; i < parts->count; i++)
+        if (parts->at[i].launch == kernel->launch)
+            walk_mark(plan, &parts->at[i], marked);
     text_format(out, "/* %s: %s\n", kernel->name, kernel->operators);
     for (value v = 1; v < plan->graph.nodes.count; v++) {
         const struct origin *origin = marked[v] ? graph_node(&plan->graph, v)->origin : NULL;
@@ -207,11 +210,12 @@ static phasor_status ptx_print(struct phasor_runtime *runtime, const struct kern
     return PHASOR_OK;
 }
 
-static phasor_status sources_print(struct phasor_runtime *runtime, const struct plan *plan, bool ptx, struct text *out)
+static phasor_status sources_print(struct phasor_runtime *runtime, const struct plan *plan, const struct plan_parts *parts,
+                                   bool ptx, struct text *out)
 {
     for (size_t k = 0; k < plan->kernels.count; k++) {
         const struct kernel *kernel = &plan->kernels.at[k];
-        TRY(kernel_header(plan, kernel, out));
+        TRY(kernel_header(plan, parts, kernel, out));
         if (ptx)
             TRY(ptx_print(runtime, kernel, out));
         else
@@ -224,10 +228,10 @@ static phasor_status sources_print(struct phasor_runtime *runtime, const struct 
 /* -- all stages ------------------------------------------------------------------------------------------------ */
 
 static phasor_status planned_print(struct phasor_program *program, const char *stage, bool json, const struct plan *plan,
-                                   struct text *out)
+                                   const struct plan_parts *parts, struct text *out)
 {
     if (strcmp(stage, "plan") != 0)
-        return sources_print(program->runtime, plan, strcmp(stage, "ptx") == 0, out);
+        return sources_print(program->runtime, plan, parts, strcmp(stage, "ptx") == 0, out);
     if (json)
         plan_print_json(plan, out);
     else
@@ -240,6 +244,7 @@ static phasor_status show_planned(struct phasor_program *program, const char *st
 {
     struct call call;
     struct plan plan = {0};
+    struct plan_parts parts = {0};
     call.stream = NULL;
     TRY(program_check_runnable(program));
     if (!program->rewritten)
@@ -249,9 +254,9 @@ static phasor_status show_planned(struct phasor_program *program, const char *st
         return fail(PHASOR_ERROR_USAGE, "stage %s needs the shapes of the inputs", stage);
     phasor_status status = call_read(&call, program, CALL_SHAPES, inputs, count, NULL, 0);
     if (status == PHASOR_OK)
-        status = specialise_plan(&call, &plan);
+        status = specialise_parts(&call, &plan, &parts);
     if (status == PHASOR_OK)
-        status = planned_print(program, stage, json, &plan, out);
+        status = planned_print(program, stage, json, &plan, &parts, out);
     plan_free(&plan);
     call_free(&call);
     return status;

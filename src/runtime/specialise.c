@@ -87,10 +87,12 @@ static phasor_status recipe_from_plan(struct job *job)
     const struct plan_options options = {.fma = !job->runtime->options.no_fma, .own_outputs = job->runtime->options.own_outputs};
     struct plan plan = {0};
     phasor_status status = plan_make(program_logical(program), program_real(program), &job->shape, &options, &plan);
+    if (status == PHASOR_OK && job->shape.outputs)
+        status = recipe_find_in_place(&job->spec->recipe, &plan, &job->shape);
     if (status == PHASOR_OK)
         status = codegen_plan(&plan, &job->runtime->templates);
     if (status == PHASOR_OK)
-        status = recipe_make(&job->spec->recipe, &plan, &job->shape, job->runtime->templates.hash);
+        status = recipe_make(&job->spec->recipe, &plan, job->runtime->templates.hash);
     plan_free(&plan);
     return status;
 }
@@ -231,7 +233,7 @@ phasor_status specialisation_get(struct call *call, struct specialisation **out)
 
 /* -- for show -------------------------------------------------------------------------------------------------- */
 
-phasor_status specialise_plan(struct call *call, struct plan *plan)
+phasor_status specialise_parts(struct call *call, struct plan *plan, struct plan_parts *parts)
 {
     const struct phasor_program *program = call->program;
     const phasor_options *runtime_options = &program->runtime->options;
@@ -241,8 +243,19 @@ phasor_status specialise_plan(struct call *call, struct plan *plan)
     phasor_status status = call_describe(call, false, &arena, &shape);
     if (status == PHASOR_OK)
         status = plan_make(program_logical(program), program_real(program), &shape, &options, plan);
+    if (status == PHASOR_OK) {
+        parts->count = plan->kernels.count;
+        parts->at = arena_copy(&plan->arena, plan->kernels.at, parts->count * sizeof *parts->at);
+        status = parts->at || !parts->count ? PHASOR_OK : fail_memory();
+    }
     if (status == PHASOR_OK)
         status = codegen_plan(plan, &program->runtime->templates);
     arena_free(&arena);
     return status;
+}
+
+phasor_status specialise_plan(struct call *call, struct plan *plan)
+{
+    struct plan_parts parts = {0};
+    return specialise_parts(call, plan, &parts);
 }

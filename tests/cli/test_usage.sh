@@ -58,5 +58,5 @@ wrong cache ::: 'stats|list|clear|path'
 wrong cache polish ::: 'expected stats, list, clear or path'
 wrong cache verify ::: 'not in this version'
 wrong cache path --json ::: '--json goes with'
-wrong bench "$rope" ::: 'not in this version'
+wrong bench "$rope" --lengths q.1=uniform:9:1:5 ::: 'NAME=uniform:FROM:TO:COUNT'
 finish

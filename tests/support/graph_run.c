@@ -12,7 +12,7 @@
 
 enum { GUARD = 64, SENTINEL = 0xa7 };
 
-/* -- memory ---------------------------------------------------------------------------------------------------- */
+/* -- memory ------------------------------------------------------------------------------------ */
 
 static int64_t shape_span(const struct call_tensor *shape)
 {
@@ -74,11 +74,13 @@ static char *tensor_before(const struct run_tensor *t)
 /* Bytes that a kernel may write anywhere. */
 static void bytes_open(struct run_tensor *t, int64_t nbytes)
 {
-    *t = (struct run_tensor){.dtype = DT_u8, .shape = {.rank = 1, .sizes = {nbytes}, .strides = {1}}};
+    *t = (struct run_tensor){.dtype = DT_u8,
+                             .shape = {.rank = 1, .sizes = {nbytes}, .strides = {1}}};
     tensor_open(t, 0);
 }
 
-/* Nothing but elements differs from what was there before; nothing at all where nobody may write. */
+/* Nothing but elements differs from what was there before; nothing at all where nobody may write.
+ */
 static bool tensor_intact(const struct run_tensor *t, bool written)
 {
     if (!written)
@@ -96,9 +98,10 @@ static bool tensor_intact(const struct run_tensor *t, bool written)
     return intact;
 }
 
-/* -- values ---------------------------------------------------------------------------------------------------- */
+/* -- values ------------------------------------------------------------------------------------ */
 
-/* Mostly numbers of few digits; some of full precision, zeros of both signs, and what has no finite value. */
+/* Mostly numbers of few digits; some of full precision, zeros of both signs, and what has no finite
+ * value. */
 static double random_float(uint64_t *state)
 {
     static const double special[] = {0, -0.0, 1, INFINITY, -INFINITY, NAN, 1e-40, 65504};
@@ -117,7 +120,8 @@ static struct number random_number(enum dtype dtype, uint64_t *state)
     if (dtype == DT_u8)
         return (struct number){.i = random_below(state, 256)};
     if (dtype_is_integer(dtype))
-        return (struct number){.i = random_below(state, 4) ? random_below(state, 17) - 8 : random_below(state, 256) - 128};
+        return (struct number){.i = random_below(state, 4) ? random_below(state, 17) - 8
+                                                           : random_below(state, 256) - 128};
     return (struct number){.re = random_float(state)};
 }
 
@@ -125,11 +129,12 @@ static void tensor_fill(struct run_tensor *t, uint64_t seed)
 {
     const size_t size = (size_t)dtype_size(t->dtype);
     for (int64_t i = 0; i < shape_count(&t->shape); i++)
-        element_store(t->dtype, random_number(t->dtype, &seed), t->data + (size_t)shape_place(&t->shape, i) * size);
+        element_store(t->dtype, random_number(t->dtype, &seed),
+                      t->data + (size_t)shape_place(&t->shape, i) * size);
     memcpy(t->before, t->block, t->nbytes);
 }
 
-/* -- layouts --------------------------------------------------------------------------------------------------- */
+/* -- layouts ----------------------------------------------------------------------------------- */
 
 static int row_pitch(enum run_layout layout)
 {
@@ -153,7 +158,8 @@ static void layout_strides(enum run_layout layout, int rank, const int64_t *size
 }
 
 /* A complex tensor is laid out as its elements; each is a pair. */
-static void tensor_lay_out(struct run_tensor *t, const struct graph *logical, value v, enum run_layout layout)
+static void tensor_lay_out(struct run_tensor *t, const struct graph *logical, value v,
+                           enum run_layout layout)
 {
     const struct node *n = graph_node(logical, v);
     struct call_tensor *shape = &t->shape;
@@ -194,7 +200,7 @@ void graph_run_slot(struct graph_run *run, int slot, enum run_layout layout)
     run->call.output_count = (int)run->real->outputs.count;
 }
 
-/* -- life ------------------------------------------------------------------------------------------------------ */
+/* -- life -------------------------------------------------------------------------------------- */
 
 static void open_states(struct graph_run *run)
 {
@@ -206,7 +212,8 @@ static void open_states(struct graph_run *run)
         memcpy(t->shape.strides, d->strides, (size_t)d->rank * sizeof *d->strides);
         tensor_open(t, (int)d->offset);
         const size_t offset = (size_t)d->offset * (size_t)dtype_size(d->dtype);
-        memcpy(t->data - offset, d->storage->bytes, offset + (size_t)shape_span(&t->shape) * (size_t)dtype_size(d->dtype));
+        memcpy(t->data - offset, d->storage->bytes,
+               offset + (size_t)shape_span(&t->shape) * (size_t)dtype_size(d->dtype));
         memcpy(t->before, t->block, t->nbytes);
     }
 }
@@ -214,9 +221,11 @@ static void open_states(struct graph_run *run)
 void graph_run_open(struct graph_run *run, const struct graph *logical, const struct graph *real)
 {
     *run = (struct graph_run){.logical = logical, .real = real};
-    cr_assert(real->inputs.count <= RUN_SLOTS && real->outputs.count <= RUN_SLOTS && real->buffers.count <= RUN_SLOTS);
-    run->call = (struct call_shape){
-        .inputs = run->call_inputs, .integers = run->integers, .input_count = (int)real->inputs.count};
+    cr_assert(real->inputs.count <= RUN_SLOTS && real->outputs.count <= RUN_SLOTS &&
+              real->buffers.count <= RUN_SLOTS);
+    run->call = (struct call_shape){.inputs = run->call_inputs,
+                                    .integers = run->integers,
+                                    .input_count = (int)real->inputs.count};
     open_states(run);
 }
 
@@ -233,9 +242,10 @@ void graph_run_close(struct graph_run *run)
     plan_free(&run->plan);
 }
 
-/* -- running --------------------------------------------------------------------------------------------------- */
+/* -- running ----------------------------------------------------------------------------------- */
 
-phasor_status graph_run_plan(struct graph_run *run, const struct templates *templates, struct plan_options options)
+phasor_status graph_run_plan(struct graph_run *run, const struct templates *templates,
+                             struct plan_options options)
 {
     run->options = options;
     TRY(plan_make(run->logical, run->real, &run->call, &options, &run->plan));
@@ -281,7 +291,8 @@ static void *buffer_pointer(const struct graph_run *run, int index)
     switch (b->kind) {
     case BUFFER_INPUT: return run->inputs[b->index].data;
     case BUFFER_STATE: return run->states[b->index].data;
-    case BUFFER_DATA: return data_pointer(graph_node(&run->plan.graph, (value)b->index)->attributes.data);
+    case BUFFER_DATA:
+        return data_pointer(graph_node(&run->plan.graph, (value)b->index)->attributes.data);
     case BUFFER_OUTPUT: return run->memories[b->index].data;
     case BUFFER_SLOT: return run->outputs[b->index].data;
     case BUFFER_WORK: return run->work.data + b->offset;
@@ -303,13 +314,14 @@ phasor_status graph_run_launch(struct graph_run *run, struct host_module *module
             uint32_t *flag = &run->flag;
             memcpy(arguments + kernel->flag_argument, &flag, 8);
         }
-        if (!host_launch(module, run->first + (int)k, kernel->name, kernel->grid, kernel->block, arguments))
+        if (!host_launch(module, run->first + (int)k, kernel->name, kernel->grid, kernel->block,
+                         arguments))
             return fail(PHASOR_ERROR_DEVICE, "%s: %s", kernel->name, host_error());
     }
     return PHASOR_OK;
 }
 
-/* -- results --------------------------------------------------------------------------------------------------- */
+/* -- results ----------------------------------------------------------------------------------- */
 
 static struct eval_view view_of(const struct graph *graph, value v, const struct run_tensor *t,
                                 int64_t strides[RANK_MAX])
@@ -320,7 +332,8 @@ static struct eval_view view_of(const struct graph *graph, value v, const struct
     return (struct eval_view){n->dtype, tensor_before(t), strides};
 }
 
-phasor_status graph_run_eval(const struct graph_run *run, const struct graph *graph, struct eval_results *out)
+phasor_status graph_run_eval(const struct graph_run *run, const struct graph *graph,
+                             struct eval_results *out)
 {
     struct eval_view inputs[RUN_SLOTS] = {{0}}, states[RUN_SLOTS] = {{0}};
     int64_t strides[2][RUN_SLOTS][RANK_MAX];
@@ -329,11 +342,13 @@ phasor_status graph_run_eval(const struct graph_run *run, const struct graph *gr
         inputs[i] = view_of(graph, graph->inputs.at[i].node, &run->inputs[i], strides[0][i]);
     for (size_t i = 0; i < graph->buffers.count; i++)
         states[i] = view_of(graph, graph->buffers.at[i].node, &run->states[i], strides[1][i]);
-    const struct eval_inputs all = {inputs, (int)graph->inputs.count, states, (int)graph->buffers.count};
+    const struct eval_inputs all = {inputs, (int)graph->inputs.count, states,
+                                    (int)graph->buffers.count};
     return eval_graph(graph, &(struct eval_options){run->options.fma}, &all, out, &out_of_range);
 }
 
-static void read_tensor(enum dtype dtype, const struct call_tensor *shape, const char *data, struct eval_tensor *out)
+static void read_tensor(enum dtype dtype, const struct call_tensor *shape, const char *data,
+                        struct eval_tensor *out)
 {
     const size_t size = (size_t)dtype_size(dtype);
     const int64_t count = shape_count(shape);
@@ -342,7 +357,8 @@ static void read_tensor(enum dtype dtype, const struct call_tensor *shape, const
     out->bytes = memory_new((size_t)count * size);
     cr_assert(out->bytes);
     for (int64_t i = 0; i < count; i++)
-        memcpy((char *)out->bytes + (size_t)i * size, data + shape_place(shape, i) * (int64_t)size, size);
+        memcpy((char *)out->bytes + (size_t)i * size, data + shape_place(shape, i) * (int64_t)size,
+               size);
 }
 
 static const char *output_memory(const struct graph_run *run, const struct plan_output *o, int slot)
@@ -351,7 +367,8 @@ static const char *output_memory(const struct graph_run *run, const struct plan_
     case MEMORY_FRESH: return o->index < 0 ? run->outputs[slot].data : run->memories[o->index].data;
     case MEMORY_INPUT: return run->inputs[o->index].data;
     case MEMORY_STATE: return run->states[o->index].data;
-    case MEMORY_DATA: return data_pointer(graph_node(&run->plan.graph, (value)o->index)->attributes.data);
+    case MEMORY_DATA:
+        return data_pointer(graph_node(&run->plan.graph, (value)o->index)->attributes.data);
     }
     return NULL;
 }
@@ -362,10 +379,11 @@ void graph_run_output(const struct graph_run *run, int slot, struct eval_tensor 
     struct call_tensor shape = {.rank = o->rank};
     memcpy(shape.sizes, o->sizes, sizeof shape.sizes);
     memcpy(shape.strides, o->strides, sizeof shape.strides);
-    read_tensor(o->dtype, &shape, output_memory(run, o, slot) + o->offset * dtype_size(o->dtype), out);
+    read_tensor(o->dtype, &shape, output_memory(run, o, slot) + o->offset * dtype_size(o->dtype),
+                out);
 }
 
-/* -- comparing ------------------------------------------------------------------------------------------------- */
+/* -- comparing --------------------------------------------------------------------------------- */
 
 static double number_at(enum dtype real, const void *bytes, int64_t i)
 {
@@ -373,17 +391,19 @@ static double number_at(enum dtype real, const void *bytes, int64_t i)
     return dtype_is_integer(real) ? (double)n.i : n.re;
 }
 
-static bool elements_agree(double got, double expected, bool same_bits, struct run_tolerance tolerance)
+static bool elements_agree(double got, double expected, bool same_bits,
+                           struct run_tolerance tolerance)
 {
     if (same_bits || (isnan(got) && isnan(expected)))
         return true;
     if (tolerance.relative == 0 && tolerance.absolute == 0)
         return false;
-    return got == expected || fabs(got - expected) <= tolerance.relative * fabs(expected) + tolerance.absolute;
+    return got == expected ||
+           fabs(got - expected) <= tolerance.relative * fabs(expected) + tolerance.absolute;
 }
 
-bool run_tensors_agree(const struct eval_tensor *got, const struct eval_tensor *expected, struct run_tolerance tolerance,
-                       char *why, size_t size)
+bool run_tensors_agree(const struct eval_tensor *got, const struct eval_tensor *expected,
+                       struct run_tolerance tolerance, char *why, size_t size)
 {
     const enum dtype real = dtype_info[got->dtype].real;
     const int64_t count = eval_tensor_count(got) * (dtype_is_complex(got->dtype) ? 2 : 1);
@@ -392,28 +412,33 @@ bool run_tensors_agree(const struct eval_tensor *got, const struct eval_tensor *
         count != eval_tensor_count(expected) * (dtype_is_complex(expected->dtype) ? 2 : 1))
         return snprintf(why, size, "another dtype or number of elements"), false;
     for (int64_t i = 0; i < count; i++) {
-        const char *x = (const char *)got->bytes + (size_t)i * nbytes, *y = (const char *)expected->bytes + (size_t)i * nbytes;
+        const char *x = (const char *)got->bytes + (size_t)i * nbytes,
+                   *y = (const char *)expected->bytes + (size_t)i * nbytes;
         const double p = number_at(real, got->bytes, i), q = number_at(real, expected->bytes, i);
         if (!elements_agree(p, q, memcmp(x, y, nbytes) == 0, tolerance))
-            return snprintf(why, size, "element %" PRId64 " is %.17g; expected %.17g", i, p, q), false;
+            return snprintf(why, size, "element %" PRId64 " is %.17g; expected %.17g", i, p, q),
+                   false;
     }
     return true;
 }
 
-static bool check_value(const struct eval_results *results, value v, struct eval_tensor *got, struct run_tolerance tolerance,
-                        const char *what, size_t slot, char *why, size_t size)
+static bool check_value(const struct eval_results *results, value v, struct eval_tensor *got,
+                        struct run_tolerance tolerance, const char *what, size_t slot, char *why,
+                        size_t size)
 {
     const struct eval_tensor *expected = eval_result(results, v);
     char reason[256] = "the evaluator has no value";
-    const bool agree = expected && run_tensors_agree(got, expected, tolerance, reason, sizeof reason);
+    const bool agree =
+        expected && run_tensors_agree(got, expected, tolerance, reason, sizeof reason);
     if (!agree)
         snprintf(why, size, "%s %zu: %s", what, slot, reason);
     eval_tensor_free(got);
     return agree;
 }
 
-static bool check_values(const struct graph_run *run, const struct graph *graph, const struct eval_results *results,
-                         const struct run_tolerance *tolerances, char *why, size_t size)
+static bool check_values(const struct graph_run *run, const struct graph *graph,
+                         const struct eval_results *results, const struct run_tolerance *tolerances,
+                         char *why, size_t size)
 {
     const struct run_tolerance exact = {0, 0};
     struct eval_tensor got;
@@ -421,25 +446,29 @@ static bool check_values(const struct graph_run *run, const struct graph *graph,
         if (!run->plan.outputs[i].tensor)
             continue;
         graph_run_output(run, (int)i, &got);
-        if (!check_value(results, graph->outputs.at[i].node, &got, tolerances ? tolerances[i] : exact, "output", i, why, size))
+        if (!check_value(results, graph->outputs.at[i].node, &got,
+                         tolerances ? tolerances[i] : exact, "output", i, why, size))
             return false;
     }
     for (size_t i = 0; i < graph->inputs.count; i++)
         if (graph->inputs.at[i].written) {
             read_tensor(run->inputs[i].dtype, &run->inputs[i].shape, run->inputs[i].data, &got);
-            if (!check_value(results, graph->inputs.at[i].written, &got, exact, "written input", i, why, size))
+            if (!check_value(results, graph->inputs.at[i].written, &got, exact, "written input", i,
+                             why, size))
                 return false;
         }
     for (size_t i = 0; i < graph->buffers.count; i++)
         if (graph->buffers.at[i].written) {
             read_tensor(run->states[i].dtype, &run->states[i].shape, run->states[i].data, &got);
-            if (!check_value(results, graph->buffers.at[i].written, &got, exact, "written buffer", i, why, size))
+            if (!check_value(results, graph->buffers.at[i].written, &got, exact, "written buffer",
+                             i, why, size))
                 return false;
         }
     return true;
 }
 
-static bool check_intact(const struct run_tensor *t, bool written, const char *what, int slot, char *why, size_t size)
+static bool check_intact(const struct run_tensor *t, bool written, const char *what, int slot,
+                         char *why, size_t size)
 {
     if (t->block == NULL || tensor_intact(t, written))
         return true;
@@ -462,13 +491,14 @@ static bool check_sentinels(const struct graph_run *run, char *why, size_t size)
            check_intact(&run->tables, true, "the tables", 0, why, size);
 }
 
-bool graph_run_check(const struct graph_run *run, const struct graph *graph, const struct run_tolerance *tolerances,
-                     char *why, size_t size)
+bool graph_run_check(const struct graph_run *run, const struct graph *graph,
+                     const struct run_tolerance *tolerances, char *why, size_t size)
 {
     struct eval_results results;
     if (graph_run_eval(run, graph, &results) != PHASOR_OK)
         return snprintf(why, size, "the evaluator: %s", message_get()), false;
-    bool right = check_values(run, graph, &results, tolerances, why, size) && check_sentinels(run, why, size);
+    bool right = check_values(run, graph, &results, tolerances, why, size) &&
+                 check_sentinels(run, why, size);
     if (right && run->flag) {
         snprintf(why, size, "an index was out of range");
         right = false;

@@ -1,5 +1,5 @@
-/* graph_run.h - a graph by its generated kernels, compiled as C++ and run on the CPU, on memory of any
- * strides with sentinels around it.
+/* graph_run.h - a graph by its generated kernels, compiled as C++ and run on the CPU, on memory of
+ * any strides with sentinels around it.
  *
  *     graph_run_open(&run, &loaded, &real);
  *     graph_run_input(&run, 0, RUN_TRANSPOSED, seed);         memory and values of each input
@@ -66,7 +66,8 @@ bool graph_run_compile(struct graph_run *const *runs, int count, struct host_mod
 phasor_status graph_run_launch(struct graph_run *run, struct host_module *module);
 
 /* Evaluates the logical, the real or the bound graph on the values that were there before. */
-phasor_status graph_run_eval(const struct graph_run *run, const struct graph *graph, struct eval_results *out);
+phasor_status graph_run_eval(const struct graph_run *run, const struct graph *graph,
+                             struct eval_results *out);
 /* What the launch left in output `slot`, as a row-major tensor. */
 void graph_run_output(const struct graph_run *run, int slot, struct eval_tensor *out);
 
@@ -74,9 +75,9 @@ void graph_run_output(const struct graph_run *run, int slot, struct eval_tensor 
 struct run_tolerance {
     double relative, absolute;
 };
-/* Outputs, written inputs and written buffers against the evaluator on `graph`; tolerances by output
- * slot (NULL: bit for bit). And all sentinels, and whatever the program may not write. */
-bool graph_run_check(const struct graph_run *run, const struct graph *graph, const struct run_tolerance *tolerances,
-                     char *why, size_t size);
-bool run_tensors_agree(const struct eval_tensor *got, const struct eval_tensor *expected, struct run_tolerance tolerance,
-                       char *why, size_t size);
+/* Outputs, written inputs and written buffers against the evaluator on `graph`; tolerances by
+ * output slot (NULL: bit for bit). And all sentinels, and whatever the program may not write. */
+bool graph_run_check(const struct graph_run *run, const struct graph *graph,
+                     const struct run_tolerance *tolerances, char *why, size_t size);
+bool run_tensors_agree(const struct eval_tensor *got, const struct eval_tensor *expected,
+                       struct run_tolerance tolerance, char *why, size_t size);

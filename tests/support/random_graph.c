@@ -1,4 +1,5 @@
-/* random_graph.c - see random_graph.h: leaves, operands, elementwise rows, outputs. The other rows are in random_rows.c. */
+/* random_graph.c - see random_graph.h: leaves, operands, elementwise rows, outputs. The other rows
+ * are in random_rows.c. */
 #include "random_graph.h"
 
 #include "graph/element.h"
@@ -6,10 +7,11 @@
 
 #include <string.h>
 
-static const enum dtype real_dtypes[] = {DT_bool, DT_u8, DT_i8, DT_i16, DT_i32, DT_i64, DT_f16, DT_bf16, DT_f32, DT_f32, DT_f64};
+static const enum dtype real_dtypes[] = {DT_bool, DT_u8,   DT_i8,  DT_i16, DT_i32, DT_i64,
+                                         DT_f16,  DT_bf16, DT_f32, DT_f32, DT_f64};
 static const enum dtype complex_dtypes[] = {DT_c64, DT_c64, DT_c128, DT_f32, DT_f64};
 
-/* -- small words ----------------------------------------------------------------------------------------------- */
+/* -- small words ------------------------------------------------------------------------------- */
 
 int random_pick(struct random_graph *random, int bound)
 {
@@ -44,7 +46,8 @@ value random_number(struct random_graph *random, enum dtype dtype, double number
     return graph_float(random->graph, dtype, number);
 }
 
-value random_add(struct random_graph *random, enum op op, const value *operands, int count, struct attributes at)
+value random_add(struct random_graph *random, enum op op, const value *operands, int count,
+                 struct attributes at)
 {
     return graph_add(random->graph, op, DT_f32, operands, count, &at, NULL);
 }
@@ -61,19 +64,22 @@ static value map2(struct random_graph *random, enum op op, value x, value y)
 
 value random_loosen(struct random_graph *random, value v, double of_f32)
 {
-    static const double units[DT_COUNT] = {[DT_f16] = 2e-3, [DT_bf16] = 1.6e-2, [DT_f32] = 1, [DT_f64] = 1e-7};
+    static const double units[DT_COUNT] = {
+        [DT_f16] = 2e-3, [DT_bf16] = 1.6e-2, [DT_f32] = 1, [DT_f64] = 1e-7};
     const enum dtype real = dtype_info[dtype_of(random, v)].real;
     const double unit = dtype_size(real) == 2 ? units[real] : units[real] * of_f32;
     if (v && v < sizeof random->loose / sizeof *random->loose)
-        random->loose[v] = (struct run_tolerance){unit, dtype_is_complex(dtype_of(random, v)) || random->complex ? 20 * unit : 0};
+        random->loose[v] = (struct run_tolerance){
+            unit, dtype_is_complex(dtype_of(random, v)) || random->complex ? 20 * unit : 0};
     return v;
 }
 
-/* -- domains --------------------------------------------------------------------------------------------------- */
+/* -- domains ----------------------------------------------------------------------------------- */
 
 static value without_nan(struct random_graph *random, value x)
 {
-    return graph_map3(random->graph, OP_where, map2(random, OP_eq, x, x), x, random_number(random, dtype_of(random, x), 0));
+    return graph_map3(random->graph, OP_where, map2(random, OP_eq, x, x), x,
+                      random_number(random, dtype_of(random, x), 0));
 }
 
 value random_clamp(struct random_graph *random, value x, double low, double high)
@@ -115,17 +121,19 @@ static value in_domain(struct random_graph *random, value x, enum op_domain doma
     switch (domain) {
     case DOMAIN_POSITIVE: return random_clamp(random, map1(random, OP_abs, x), 0.25, 64);
     case DOMAIN_UNIT: return random_clamp(random, x, -0.875, 0.875);
-    case DOMAIN_ONE_UP: return map2(random, OP_maximum, map1(random, OP_abs, x), random_number(random, dtype, 1));
+    case DOMAIN_ONE_UP:
+        return map2(random, OP_maximum, map1(random, OP_abs, x), random_number(random, dtype, 1));
     case DOMAIN_NONZERO: {
         const value low = map2(random, OP_minimum, x, random_number(random, dtype, -0.5));
         const value high = map2(random, OP_maximum, x, random_number(random, dtype, 0.5));
-        return graph_map3(random->graph, OP_where, map2(random, OP_lt, x, random_number(random, dtype, 0)), low, high);
+        return graph_map3(random->graph, OP_where,
+                          map2(random, OP_lt, x, random_number(random, dtype, 0)), low, high);
     }
     default: return x;
     }
 }
 
-/* -- operands -------------------------------------------------------------------------------------------------- */
+/* -- operands ---------------------------------------------------------------------------------- */
 
 static bool broadcasts_to(const struct random_graph *random, value v, const dim *sizes, int rank)
 {
@@ -161,12 +169,13 @@ value random_shaped(struct random_graph *random, enum dtype dtype, const dim *si
     return graph_expand(random->graph, fitting(random, dtype, sizes, rank), sizes, rank);
 }
 
-/* -- leaves ---------------------------------------------------------------------------------------------------- */
+/* -- leaves ------------------------------------------------------------------------------------ */
 
 static enum dtype random_dtype(struct random_graph *random)
 {
-    return random->complex ? complex_dtypes[random_pick(random, sizeof complex_dtypes / sizeof *complex_dtypes)]
-                           : real_dtypes[random_pick(random, sizeof real_dtypes / sizeof *real_dtypes)];
+    return random->complex
+               ? complex_dtypes[random_pick(random, sizeof complex_dtypes / sizeof *complex_dtypes)]
+               : real_dtypes[random_pick(random, sizeof real_dtypes / sizeof *real_dtypes)];
 }
 
 static int random_shape(struct random_graph *random, int64_t *sizes, dim *symbols)
@@ -184,7 +193,8 @@ static int random_shape(struct random_graph *random, int64_t *sizes, dim *symbol
     return rank;
 }
 
-const struct data *random_data(struct random_graph *random, enum dtype dtype, const int64_t *sizes, int rank)
+const struct data *random_data(struct random_graph *random, enum dtype dtype, const int64_t *sizes,
+                               int rank)
 {
     struct arena *arena = random->graph->arena;
     const enum dtype part = dtype_info[dtype].real;
@@ -197,17 +207,23 @@ const struct data *random_data(struct random_graph *random, enum dtype dtype, co
         strides[d] = count;
         count *= sizes[d] > 1 ? sizes[d] : 1;
     }
-    *storage = (struct storage){.nbytes = (size_t)(count * dtype_size(dtype)), .id = storage_new_id()};
+    *storage =
+        (struct storage){.nbytes = (size_t)(count * dtype_size(dtype)), .id = storage_new_id()};
     char *bytes = NEW(arena, char, storage->nbytes);
     cr_assert(bytes);
     for (int64_t i = 0; i < count * (dtype_is_complex(dtype) ? 2 : 1); i++) {
         const int number = random_pick(random, 33) - 16;
-        const struct number n = {.i = dtype == DT_bool || dtype == DT_u8 ? number & 1 : number, .re = number / 8.0};
+        const struct number n = {.i = dtype == DT_bool || dtype == DT_u8 ? number & 1 : number,
+                                 .re = number / 8.0};
         element_store(part, n, bytes + i * dtype_size(part));
     }
     storage->bytes = bytes;
-    *data = (struct data){.name = arena_format(arena, "w%zu", random->graph->nodes.count), .dtype = dtype, .rank = rank,
-                          .sizes = all, .strides = strides, .storage = storage};
+    *data = (struct data){.name = arena_format(arena, "w%zu", random->graph->nodes.count),
+                          .dtype = dtype,
+                          .rank = rank,
+                          .sizes = all,
+                          .strides = strides,
+                          .storage = storage};
     return data;
 }
 
@@ -219,9 +235,11 @@ static value leaf_input(struct random_graph *random)
     const int rank = random_shape(random, sizes, symbols);
     const int index = (int)graph->inputs.count;
     const char *name = arena_format(graph->arena, "x%d", index);
-    cr_assert(name && array_push(&graph->inputs, (struct graph_input){.name = name, .kind = PHASOR_TENSOR}));
+    cr_assert(name && array_push(&graph->inputs,
+                                 (struct graph_input){.name = name, .kind = PHASOR_TENSOR}));
     const struct attributes at = {.index = index, .sizes = symbols, .size_count = rank};
-    return graph->inputs.at[index].node = graph_add(graph, OP_input, random_dtype(random), NULL, 0, &at, name);
+    return graph->inputs.at[index].node =
+               graph_add(graph, OP_input, random_dtype(random), NULL, 0, &at, name);
 }
 
 static value leaf_state(struct random_graph *random)
@@ -232,9 +250,11 @@ static value leaf_state(struct random_graph *random)
     const int rank = random_shape(random, sizes, symbols), index = (int)graph->buffers.count;
     const enum dtype dtype = random_dtype(random);
     const char *name = arena_format(graph->arena, "memory%d", index);
-    const struct graph_buffer buffer = {.name = name, .initial = random_data(random, dtype, sizes, rank)};
+    const struct graph_buffer buffer = {.name = name,
+                                        .initial = random_data(random, dtype, sizes, rank)};
     cr_assert(name && array_push(&graph->buffers, buffer));
-    return graph->buffers.at[index].node = graph_add(graph, OP_state, dtype, NULL, 0, &(struct attributes){.index = index}, name);
+    return graph->buffers.at[index].node = graph_add(graph, OP_state, dtype, NULL, 0,
+                                                     &(struct attributes){.index = index}, name);
 }
 
 static value leaf_data(struct random_graph *random)
@@ -245,7 +265,8 @@ static value leaf_data(struct random_graph *random)
     const struct data *data = random_data(random, random_dtype(random), sizes, rank);
     if (!data_is_inline(data))
         return 0; /* the text of a graph that fails shall be all of it */
-    return graph_add(random->graph, OP_data, data->dtype, NULL, 0, &(struct attributes){.data = data}, data->name);
+    return graph_add(random->graph, OP_data, data->dtype, NULL, 0,
+                     &(struct attributes){.data = data}, data->name);
 }
 
 static value grow_leaf(struct random_graph *random, enum op op, value x)
@@ -255,19 +276,24 @@ static value grow_leaf(struct random_graph *random, enum op op, value x)
     case OP_state: return leaf_state(random);
     case OP_data: return leaf_data(random);
     case OP_iota: return graph_iota(random->graph, random->symbols[random_pick(random, 3)]);
-    case OP_size: return map2(random, OP_add, graph_size(random->graph, random->symbols[0]), random_cast(random, x, DT_i64));
-    default: return map2(random, OP_maximum, x, random_number(random, dtype_of(random, x), random_pick(random, 5) - 2));
+    case OP_size:
+        return map2(random, OP_add, graph_size(random->graph, random->symbols[0]),
+                    random_cast(random, x, DT_i64));
+    default:
+        return map2(random, OP_maximum, x,
+                    random_number(random, dtype_of(random, x), random_pick(random, 5) - 2));
     }
 }
 
-/* -- elementwise rows ------------------------------------------------------------------------------------------ */
+/* -- elementwise rows -------------------------------------------------------------------------- */
 
 /* Complex functions are computed from other functions after the rewrite: near, but not the same. */
 static bool is_exact(const struct random_graph *random, enum op op, enum dtype dtype)
 {
     static const bool exact[OP_COUNT] = {
-        [OP_neg] = true, [OP_conj] = true, [OP_cast] = true, [OP_add] = true, [OP_sub] = true, [OP_mul] = true,
-        [OP_eq] = true, [OP_ne] = true, [OP_where] = true, [OP_complex] = true, [OP_not] = true, [OP_polar] = true,
+        [OP_neg] = true,    [OP_conj] = true,    [OP_cast] = true, [OP_add] = true,
+        [OP_sub] = true,    [OP_mul] = true,     [OP_eq] = true,   [OP_ne] = true,
+        [OP_where] = true,  [OP_complex] = true, [OP_not] = true,  [OP_polar] = true,
         [OP_is_nan] = true, [OP_is_inf] = true};
     return !(random->complex && dtype_is_complex(dtype)) || exact[op];
 }
@@ -283,7 +309,8 @@ static value grow_cast(struct random_graph *random, value x)
 /* The dtype in which a row is applied to something of this dtype. */
 static enum dtype dtype_for(struct random_graph *random, enum op op, enum dtype dtype)
 {
-    static const enum dtype floats[] = {DT_f16, DT_bf16, DT_f32, DT_f64}, integers[] = {DT_bool, DT_u8, DT_i16, DT_i32, DT_i64};
+    static const enum dtype floats[] = {DT_f16, DT_bf16, DT_f32, DT_f64},
+                            integers[] = {DT_i8, DT_u8, DT_i16, DT_i32, DT_i64};
     const bool integer = dtype_is_integer(dtype);
     if (op_info[op].type == TYPE_MAKE)
         return random_pick(random, 3) ? DT_f32 : DT_f64;
@@ -293,7 +320,20 @@ static enum dtype dtype_for(struct random_graph *random, enum op op, enum dtype 
         return floats[random_pick(random, 4)];
     if (op_info[op].on == ON_I && !integer)
         return integers[random_pick(random, 5)];
-    return dtype;
+    const bool shift = op == OP_shift_left || op == OP_shift_right; /* of bool: nobody has them */
+    return shift && dtype == DT_bool ? DT_i32 : dtype;
+}
+
+/* A complex tensor that was a real one: what is added to it or multiplied by it leaves zeros of
+ * another sign. */
+static bool is_real(const struct random_graph *random, value v)
+{
+    const struct node *n = graph_node(random->graph, v);
+    const enum op_kind kind = op_info[n->op].kind;
+    if (kind == KIND_VIEW || kind == KIND_CORE)
+        return is_real(random, n->arguments[0]);
+    return n->op == OP_scalar ||
+           (n->op == OP_cast && !dtype_is_complex(dtype_of(random, n->arguments[0])));
 }
 
 static value grow_map(struct random_graph *random, enum op op, value x)
@@ -310,7 +350,9 @@ static value grow_map(struct random_graph *random, enum op op, value x)
         if (i >= first)
             operands[i] = in_domain(random, operands[i], info->domain);
     }
-    const bool exact = is_exact(random, op, dtype);
+    bool exact = is_exact(random, op, dtype);
+    for (int i = first; i < info->arity && dtype_is_complex(dtype) && info->arity == 2; i++)
+        exact &= !is_real(random, operands[i]);
     for (int i = first; i < info->arity && !exact; i++)
         operands[i] = random_tame(random, operands[i]);
     if (op == OP_copysign || op == OP_polar) /* the sign of NaN means nothing */
@@ -319,7 +361,7 @@ static value grow_map(struct random_graph *random, enum op op, value x)
     return exact ? v : random_loosen(random, v, 5e-5);
 }
 
-/* -- growing --------------------------------------------------------------------------------------------------- */
+/* -- growing ----------------------------------------------------------------------------------- */
 
 bool random_graph_has(enum op op, bool complex)
 {
@@ -327,43 +369,51 @@ bool random_graph_has(enum op op, bool complex)
     if (info->kind == KIND_NONE || op == OP_unknown)
         return false;
     if (complex) /* pair and fma are what the rewrite makes */
-        return info->kind == KIND_LEAF || (info->complex != COMPLEX_NEVER && op != OP_scalar);
-    const bool of_complex = info->type == TYPE_MAKE || op == OP_real || op == OP_imag || op == OP_view_as_real || op == OP_view_as_complex;
+        return op != OP_scalar && (info->kind == KIND_LEAF || info->complex != COMPLEX_NEVER);
+    const bool of_complex = info->type == TYPE_MAKE || op == OP_real || op == OP_imag ||
+                            op == OP_view_as_real || op == OP_view_as_complex;
     return !of_complex && op != OP_dot;
 }
 
-static enum op random_op(struct random_graph *random)
+static enum op op_of_turn(uint64_t turn, bool complex)
 {
-    enum op best = OP_none;
-    for (int k = 0; k < 3; k++) {
-        enum op op;
-        do
-            op = (enum op)random_pick(random, OP_COUNT);
-        while (!random_graph_has(op, random->complex));
-        if (best == OP_none || (random->counts && random->counts[op] < random->counts[best]))
-            best = op;
-    }
-    return best;
+    int count = 0;
+    for (int op = 0; op < OP_COUNT; op++)
+        count += random_graph_has((enum op)op, complex);
+    int left = (int)(turn % (uint64_t)count);
+    for (int op = 0; op < OP_COUNT; op++)
+        if (random_graph_has((enum op)op, complex) && left-- == 0)
+            return (enum op)op;
+    return OP_none;
+}
+
+static enum op random_op(struct random_graph *random, int step)
+{
+    const uint64_t turn =
+        step % 2 ? random_next(&random->random) : random->seed * 4 + (uint64_t)step / 2;
+    return op_of_turn(turn, random->complex);
 }
 
 static value grow_row(struct random_graph *random, enum op op, value x)
 {
     if (op_info[op].kind == KIND_MAP)
         return grow_map(random, op, x);
-    return op_info[op].kind == KIND_LEAF ? grow_leaf(random, op, x) : random_rows[op](random, op, x);
+    return op_info[op].kind == KIND_LEAF ? grow_leaf(random, op, x)
+                                         : random_rows[op](random, op, x);
 }
 
 static void keep_value(struct random_graph *random, value v)
 {
-    if (v == 0 || random_count_of(random, v) > 4 * RANDOM_ELEMENTS || v >= sizeof random->loose / sizeof *random->loose)
+    if (v == 0 || random_count_of(random, v) > 4 * RANDOM_ELEMENTS ||
+        v >= sizeof random->loose / sizeof *random->loose)
         return;
     if (random->loose[v].relative == 0 && random->count < RANDOM_VALUES)
         random->values[random->count++] = v;
 }
 
-static void grow_once(struct random_graph *random)
+static void grow_once(struct random_graph *random, int step)
 {
-    const enum op op = random_op(random);
+    const enum op op = random_op(random, step);
     for (int attempt = 0; attempt < 8; attempt++) {
         const value x = random->values[random_pick(random, random->count)];
         const value v = grow_row(random, op, x);
@@ -382,10 +432,10 @@ static void choose_dims(struct random_graph *random)
         random->symbols[k] = random_literal(random, random->dims[k]);
     }
     if (random_pick(random, 2))
-        random->symbols[0] = size_symbol(random->graph->sizes, "n", 0, 1 << 20, random->dims[0]);
+        random->symbols[0] = size_symbol(random->graph->sizes, "n", 0, 64, random->dims[0]);
 }
 
-/* -- slots ----------------------------------------------------------------------------------------------------- */
+/* -- slots ------------------------------------------------------------------------------------- */
 
 static bool same_type(const struct random_graph *random, value a, value b)
 {
@@ -420,13 +470,16 @@ static value own_memory(struct random_graph *random, value v)
 {
     const enum op_kind kind = op_info[graph_node(random->graph, v)->op].kind;
     const bool views = kind == KIND_LEAF || kind == KIND_VIEW;
-    return views && random_pick(random, 3) ? random_add(random, OP_clone, &v, 1, (struct attributes){0}) : v;
+    return views && random_pick(random, 3)
+               ? random_add(random, OP_clone, &v, 1, (struct attributes){0})
+               : v;
 }
 
 static bool shows_leaf(const struct random_graph *random, value v, value leaf)
 {
     const struct node *n = graph_node(random->graph, v);
-    return v == leaf || (op_info[n->op].kind == KIND_VIEW && n->argument_count && shows_leaf(random, n->arguments[0], leaf));
+    return v == leaf || (op_info[n->op].kind == KIND_VIEW && n->argument_count &&
+                         shows_leaf(random, n->arguments[0], leaf));
 }
 
 static bool shows_written(const struct random_graph *random, value v)
@@ -447,10 +500,13 @@ static void add_output(struct random_graph *random, value v)
     if (graph->outputs.count == RUN_SLOTS)
         return;
     const struct run_tolerance tolerance = random->loose[v];
-    v = shows_written(random, v) ? random_add(random, OP_clone, &v, 1, (struct attributes){0}) : own_memory(random, v);
+    v = shows_written(random, v) ? random_add(random, OP_clone, &v, 1, (struct attributes){0})
+                                 : own_memory(random, v);
     random->tolerances[graph->outputs.count] = tolerance;
     const char *name = arena_format(graph->arena, "out%zu", graph->outputs.count);
-    cr_assert(name && array_push(&graph->outputs, (struct graph_output){.name = name, .kind = PHASOR_TENSOR, .node = v}));
+    cr_assert(name &&
+              array_push(&graph->outputs,
+                         (struct graph_output){.name = name, .kind = PHASOR_TENSOR, .node = v}));
 }
 
 /* Whatever nobody reads is an output, and some of the rest. */
@@ -466,7 +522,8 @@ static void add_outputs(struct random_graph *random)
     for (size_t i = 0; i < graph->buffers.count; i++)
         used[graph->buffers.at[i].written] = true;
     for (value v = 1; v < count; v++)
-        if (!used[v] || (op_info[graph_node(graph, v)->op].kind != KIND_LEAF && random_pick(random, 12) == 0))
+        if (!used[v] ||
+            (op_info[graph_node(graph, v)->op].kind != KIND_LEAF && random_pick(random, 12) == 0))
             add_output(random, v);
     free(used);
 }
@@ -480,9 +537,11 @@ void random_graph_grow(struct random_graph *random, struct graph *graph)
     for (int i = 0; i < inputs; i++)
         keep_value(random, leaf_input(random));
     for (int s = 0; s < steps; s++)
-        grow_once(random);
+        grow_once(random, s);
     write_slots(random);
     add_outputs(random);
-    cr_assert_eq(graph_status(graph), PHASOR_OK, "seed %lu: %s", (unsigned long)random->seed, message_get());
-    cr_assert_eq(graph_verify(graph), PHASOR_OK, "seed %lu: %s", (unsigned long)random->seed, message_get());
+    cr_assert_eq(graph_status(graph), PHASOR_OK, "seed %lu: %s", (unsigned long)random->seed,
+                 message_get());
+    cr_assert_eq(graph_verify(graph), PHASOR_OK, "seed %lu: %s", (unsigned long)random->seed,
+                 message_get());
 }

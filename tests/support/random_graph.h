@@ -1,12 +1,14 @@
-/* random_graph.h - graphs drawn from the operator table: the same seed gives the same graph on every machine.
+/* random_graph.h - graphs drawn from the operator table: the same seed gives the same graph on
+ * every machine.
  *
- *     struct random_graph random = {.seed = 7, .counts = counts};
+ *     struct random_graph random = {.seed = 7};
  *     random_graph_grow(&random, &world.graph);
  *
- * Rows that counts[] has seen least come first. Operands are brought into the domain of their row by operators that are
- * exact (a clamp, a choice), and sums of floats are mostly sums of small integers, which are exact in any order: so nearly
- * every value is the same bit for bit wherever it is computed. What is not - a sum of any floats, a complex function - is
- * read by nobody and has a tolerance.
+ * Half of the rows are drawn, the others take their turn from seed to seed, so that each occurs.
+ * Operands are brought into the domain of their row by operators that are exact (a clamp, a
+ * choice), and sums of floats are mostly sums of small integers, which are exact in any order: so
+ * nearly every value is the same bit for bit wherever it is computed. What is not - a sum of any
+ * floats, a complex function - is read by nobody and has a tolerance.
  */
 #pragma once
 #include "graph_run.h"
@@ -15,8 +17,7 @@ enum { RANDOM_VALUES = 160 };
 
 struct random_graph {
     uint64_t seed;
-    const int *counts; /* by row: how often it occurred so far */
-    bool complex;      /* complex tensors and the rows that are defined on them */
+    bool complex; /* complex tensors and the rows that are defined on them */
     struct run_tolerance tolerances[RUN_SLOTS]; /* by output */
     /* while it grows */
     struct graph *graph;
@@ -33,9 +34,10 @@ bool random_graph_has(enum op op, bool complex);
 /* Fills an initialised, empty graph. A failure fails the test. */
 void random_graph_grow(struct random_graph *random, struct graph *graph);
 /* Random numbers of a dtype in row-major order, as a weight or buffer of the graph. */
-const struct data *random_data(struct random_graph *random, enum dtype dtype, const int64_t *sizes, int rank);
+const struct data *random_data(struct random_graph *random, enum dtype dtype, const int64_t *sizes,
+                               int rank);
 
-/* -- for the rows ---------------------------------------------------------------------------------------------- */
+/* -- for the rows ------------------------------------------------------------------------------ */
 
 /* A row is applied to x; 0 where it does not fit. */
 typedef value grow_function(struct random_graph *random, enum op op, value x);
@@ -48,7 +50,8 @@ int64_t random_size_of(const struct random_graph *random, value v, int axis);
 int64_t random_count_of(const struct random_graph *random, value v);
 dim random_literal(struct random_graph *random, int64_t size);
 value random_number(struct random_graph *random, enum dtype dtype, double number); /* a scalar */
-value random_add(struct random_graph *random, enum op op, const value *operands, int count, struct attributes at);
+value random_add(struct random_graph *random, enum op op, const value *operands, int count,
+                 struct attributes at);
 /* x as another dtype; floats become integers only where that is defined. */
 value random_cast(struct random_graph *random, value x, enum dtype dtype);
 /* A value of the dtype that broadcasts to x, and one of just these sizes. */

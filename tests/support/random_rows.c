@@ -1,4 +1,5 @@
-/* random_rows.c - one function for each view, reduction and row with code of its own: random attributes that fit x.
+/* random_rows.c - one function for each view, reduction and row with code of its own: random
+ * attributes that fit x.
  *
  *     grow_slice(random, OP_slice, x: f32[7, 3])    slice(x) axis=0 start=1 length=3 step=2
  *
@@ -43,7 +44,7 @@ static void copy_shape(const struct random_graph *random, value x, dim shape[RAN
     memcpy(shape, node_of(random, x)->shape, (size_t)rank_of(random, x) * sizeof *shape);
 }
 
-/* -- views ----------------------------------------------------------------------------------------------------- */
+/* -- views ------------------------------------------------------------------------------------- */
 
 /* Two dims become one, or one becomes two, or a dim of 1 comes or goes. */
 static value grow_reshape(struct random_graph *random, enum op op, value x)
@@ -61,12 +62,16 @@ static value grow_reshape(struct random_graph *random, enum op op, value x)
         memmove(shape + axis + 1, shape + axis + 2, (size_t)(--rank - axis - 1) * sizeof *shape);
     } else {
         const int64_t size = random_size_of(random, x, axis);
-        const int factor = size % 7 == 0 && size ? 7 : size % 3 == 0 && size ? 3 : size % 2 == 0 && size ? 2 : 1;
+        const int factor = size % 7 == 0 && size   ? 7
+                           : size % 3 == 0 && size ? 3
+                           : size % 2 == 0 && size ? 2
+                                                   : 1;
         memmove(shape + axis + 1, shape + axis, (size_t)(rank++ - axis) * sizeof *shape);
         shape[axis] = random_literal(random, size / factor);
         shape[axis + 1] = random_literal(random, factor);
     }
-    return rank > 6 ? 0 : add1(random, op, x, (struct attributes){.sizes = shape, .size_count = rank});
+    return rank > 6 ? 0
+                    : add1(random, op, x, (struct attributes){.sizes = shape, .size_count = rank});
 }
 
 static int pick_axes(struct random_graph *random, value x, int axes[RANK_MAX], bool all)
@@ -88,13 +93,15 @@ static value grow_permute(struct random_graph *random, enum op op, value x)
 {
     int axes[RANK_MAX];
     const int count = pick_axes(random, x, axes, true);
-    return count < 2 ? 0 : add1(random, op, x, (struct attributes){.axes = axes, .axis_count = count});
+    return count < 2 ? 0
+                     : add1(random, op, x, (struct attributes){.axes = axes, .axis_count = count});
 }
 
 static value grow_expand(struct random_graph *random, enum op op, value x)
 {
     dim shape[RANK_MAX];
-    const int rank = rank_of(random, x), more = random_pick(random, 2), size = 2 + random_pick(random, 2);
+    const int rank = rank_of(random, x), more = random_pick(random, 2),
+              size = 2 + random_pick(random, 2);
     if (rank + more > 5)
         return 0;
     for (int d = 0; d < more; d++)
@@ -115,10 +122,15 @@ static value grow_slice(struct random_graph *random, enum op op, value x)
     const int axis = pick_axis(random, x, 1);
     if (axis < 0)
         return 0;
-    const int64_t size = random_size_of(random, x, axis), step = 1 + pick_to(random, 2), start = pick_to(random, size - 1);
-    const int64_t most = (size - 1 - start) / step + 1, length = most - pick_to(random, most > 2 ? 2 : most - 1);
-    return add1(random, op, x, (struct attributes){.axis = axis, .start = random_literal(random, start),
-                                                   .length = random_literal(random, length), .step = step});
+    const int64_t size = random_size_of(random, x, axis), step = 1 + pick_to(random, 2),
+                  start = pick_to(random, size - 1);
+    const int64_t most = (size - 1 - start) / step + 1,
+                  length = most - pick_to(random, most > 2 ? 2 : most - 1);
+    return add1(random, op, x,
+                (struct attributes){.axis = axis,
+                                    .start = random_literal(random, start),
+                                    .length = random_literal(random, length),
+                                    .step = step});
 }
 
 static value grow_select(struct random_graph *random, enum op op, value x)
@@ -127,18 +139,22 @@ static value grow_select(struct random_graph *random, enum op op, value x)
     if (axis < 0)
         return 0;
     const int64_t at = pick_to(random, random_size_of(random, x, axis) - 1);
-    return add1(random, op, x, (struct attributes){.axis = axis, .start = random_literal(random, at)});
+    return add1(random, op, x,
+                (struct attributes){.axis = axis, .start = random_literal(random, at)});
 }
 
-static bool pick_diagonal(struct random_graph *random, value x, int axes[2], int64_t *start, int64_t *length)
+static bool pick_diagonal(struct random_graph *random, value x, int axes[2], int64_t *start,
+                          int64_t *length)
 {
     int all[RANK_MAX];
     if (pick_axes(random, x, all, true) < 2)
         return false;
     memcpy(axes, all, 2 * sizeof *axes);
-    const int64_t rows = random_size_of(random, x, axes[0]), columns = random_size_of(random, x, axes[1]);
+    const int64_t rows = random_size_of(random, x, axes[0]),
+                  columns = random_size_of(random, x, axes[1]);
     *start = random_pick(random, 3) - 1;
-    const int64_t right = *start > 0 ? columns - *start : columns, down = *start < 0 ? rows + *start : rows;
+    const int64_t right = *start > 0 ? columns - *start : columns,
+                  down = *start < 0 ? rows + *start : rows;
     *length = right < down ? right : down;
     return *length > 0;
 }
@@ -149,7 +165,9 @@ static value grow_diagonal(struct random_graph *random, enum op op, value x)
     int64_t start, length;
     if (!pick_diagonal(random, x, axes, &start, &length))
         return 0;
-    return add1(random, op, x, (struct attributes){.axes = axes, .axis_count = 2, .start = random_literal(random, start)});
+    return add1(
+        random, op, x,
+        (struct attributes){.axes = axes, .axis_count = 2, .start = random_literal(random, start)});
 }
 
 static value grow_insert_diagonal(struct random_graph *random, enum op op, value x)
@@ -164,7 +182,9 @@ static value grow_insert_diagonal(struct random_graph *random, enum op op, value
             shape[rank++] = node_of(random, x)->shape[d];
     shape[rank++] = random_literal(random, length);
     const value operands[] = {x, random_shaped(random, node_of(random, x)->dtype, shape, rank)};
-    return random_add(random, op, operands, 2, (struct attributes){.axes = axes, .axis_count = 2, .start = random_literal(random, start)});
+    return random_add(
+        random, op, operands, 2,
+        (struct attributes){.axes = axes, .axis_count = 2, .start = random_literal(random, start)});
 }
 
 static value grow_unfold(struct random_graph *random, enum op op, value x)
@@ -172,15 +192,20 @@ static value grow_unfold(struct random_graph *random, enum op op, value x)
     const int axis = pick_axis(random, x, 2);
     if (axis < 0 || random_count_of(random, x) > RANDOM_ELEMENTS / 2)
         return 0;
-    const int64_t size = random_size_of(random, x, axis), most = size < 4 ? size : 4, length = 1 + pick_to(random, most - 1);
-    return add1(random, op, x, (struct attributes){.axis = axis, .length = random_literal(random, length), .step = 1 + pick_to(random, 2)});
+    const int64_t size = random_size_of(random, x, axis), most = size < 4 ? size : 4,
+                  length = 1 + pick_to(random, most - 1);
+    return add1(random, op, x,
+                (struct attributes){.axis = axis,
+                                    .length = random_literal(random, length),
+                                    .step = 1 + pick_to(random, 2)});
 }
 
 static value grow_flip(struct random_graph *random, enum op op, value x)
 {
     int axes[RANK_MAX];
     const int count = pick_axes(random, x, axes, false);
-    return count == 0 ? 0 : add1(random, op, x, (struct attributes){.axes = axes, .axis_count = count});
+    return count == 0 ? 0
+                      : add1(random, op, x, (struct attributes){.axes = axes, .axis_count = count});
 }
 
 static value grow_roll(struct random_graph *random, enum op op, value x)
@@ -193,7 +218,11 @@ static value grow_roll(struct random_graph *random, enum op op, value x)
         if (random_size_of(random, x, axes[i]) == 0)
             return 0;
     }
-    return count == 0 ? 0 : add1(random, op, x, (struct attributes){.axes = axes, .axis_count = count, .sizes = shifts, .size_count = count});
+    return count == 0
+               ? 0
+               : add1(random, op, x,
+                      (struct attributes){
+                          .axes = axes, .axis_count = count, .sizes = shifts, .size_count = count});
 }
 
 static value grow_pad(struct random_graph *random, enum op op, value x)
@@ -203,24 +232,30 @@ static value grow_pad(struct random_graph *random, enum op op, value x)
     if (rank == 0 || random_count_of(random, x) > RANDOM_ELEMENTS / 2)
         return 0;
     for (int d = 0; d < rank; d++) {
-        const int64_t size = random_size_of(random, x, d), before = random_pick(random, 3), after = random_pick(random, 4) - 1;
+        const int64_t size = random_size_of(random, x, d), before = random_pick(random, 3),
+                      after = random_pick(random, 4) - 1;
         sizes[2 * d] = random_literal(random, random_pick(random, 2) ? before : 0);
         sizes[2 * d + 1] = random_literal(random, size == 0 && after < 0 ? 0 : after);
     }
-    return add1(random, op, x, (struct attributes){.sizes = sizes, .size_count = 2 * rank,
-                                                   .number = {.i = number > 0, .re = number}});
+    return add1(random, op, x,
+                (struct attributes){.sizes = sizes,
+                                    .size_count = 2 * rank,
+                                    .number = {.i = number > 0, .re = number}});
 }
 
 static value grow_clone(struct random_graph *random, enum op op, value x)
 {
     const bool images = rank_of(random, x) == 4 && random_pick(random, 2) && !random->complex;
-    return add1(random, op, x, (struct attributes){.flag = images ? FORMAT_CHANNELS_LAST : random_pick(random, 2)});
+    return add1(
+        random, op, x,
+        (struct attributes){.flag = images ? FORMAT_CHANNELS_LAST : random_pick(random, 2)});
 }
 #define grow_contiguous grow_clone
 
 static value grow_part(struct random_graph *random, enum op op, value x)
 {
-    return dtype_is_complex(node_of(random, x)->dtype) ? add1(random, op, x, (struct attributes){0}) : 0;
+    return dtype_is_complex(node_of(random, x)->dtype) ? add1(random, op, x, (struct attributes){0})
+                                                       : 0;
 }
 #define grow_real grow_part
 #define grow_imag grow_part
@@ -233,7 +268,8 @@ static value grow_view_as_complex(struct random_graph *random, enum op op, value
     if (dtype != DT_f32 && dtype != DT_f64)
         return 0;
     if (rank == 0 || random_size_of(random, x, rank - 1) != 2) {
-        const value parts[] = {x, graph_expand(random->graph, random_like(random, x, dtype), node_of(random, x)->shape, rank)};
+        const value parts[] = {x, graph_expand(random->graph, random_like(random, x, dtype),
+                                               node_of(random, x)->shape, rank)};
         x = random_add(random, OP_pair, parts, 2, (struct attributes){0});
     }
     return add1(random, op, x, (struct attributes){0});
@@ -249,7 +285,9 @@ static value grow_concat(struct random_graph *random, enum op op, value x)
     copy_shape(random, x, shape);
     for (int i = 1; i < count; i++) {
         shape[axis] = random_literal(random, random_pick(random, 4));
-        parts[i] = random_pick(random, 2) ? x : random_shaped(random, node_of(random, x)->dtype, shape, rank_of(random, x));
+        parts[i] = random_pick(random, 2) ? x
+                                          : random_shaped(random, node_of(random, x)->dtype, shape,
+                                                          rank_of(random, x));
     }
     return random_add(random, op, parts, count, (struct attributes){.axis = axis});
 }
@@ -272,22 +310,29 @@ static value grow_insert(struct random_graph *random, enum op op, value x)
     if (axis < 0)
         return 0;
     copy_shape(random, x, shape);
-    const int64_t size = random_size_of(random, x, axis), step = 1 + pick_to(random, 2), start = pick_to(random, size - 1);
+    const int64_t size = random_size_of(random, x, axis), step = 1 + pick_to(random, 2),
+                  start = pick_to(random, size - 1);
     const int64_t length = pick_to(random, (size - 1 - start) / step + 1);
     shape[axis] = random_literal(random, length);
-    const value operands[] = {x, random_shaped(random, node_of(random, x)->dtype, shape, rank_of(random, x))};
-    return random_add(random, op, operands, 2, (struct attributes){.axis = axis, .start = random_literal(random, start), .step = step});
+    const value operands[] = {
+        x, random_shaped(random, node_of(random, x)->dtype, shape, rank_of(random, x))};
+    return random_add(
+        random, op, operands, 2,
+        (struct attributes){.axis = axis, .start = random_literal(random, start), .step = step});
 }
 
-/* -- reductions and scans -------------------------------------------------------------------------------------- */
+/* -- reductions and scans ---------------------------------------------------------------------- */
 
-/* Floats whose sum (small integers) or product (1 or 2) is the same in any order; -0 is no lower than 0. */
+/* Floats whose sum (small integers) or product (1 or 2) is the same in any order. -0 becomes 0:
+ * whether it is lower, or what a sum of it starts from, is nobody's promise. */
 static value exact_operand(struct random_graph *random, enum op op, value x)
 {
-    if (op == OP_amax || op == OP_amin)
-        return graph_map2(random->graph, OP_add, x, random_number(random, node_of(random, x)->dtype, 0));
     const bool product = op == OP_prod || op == OP_cumprod;
-    return graph_map1(random->graph, OP_round, random_clamp(random, x, product ? 1 : -8, product ? 2 : 8));
+    if (op != OP_amax && op != OP_amin)
+        x = graph_map1(random->graph, OP_round,
+                       random_clamp(random, x, product ? 1 : -8, product ? 2 : 8));
+    return graph_map2(random->graph, OP_add, x,
+                      random_number(random, node_of(random, x)->dtype, 0));
 }
 
 static value complex_operand(struct random_graph *random, enum op op, value x)
@@ -307,7 +352,8 @@ static value fold_operand(struct random_graph *random, enum op op, value x, bool
         return x;
     *loose = op != OP_amax && op != OP_amin && (random->complex || random_pick(random, 3) == 0);
     if (*loose)
-        return random_clamp(random, graph_map1(random->graph, OP_abs, x), op == OP_sum || op == OP_cumsum ? 0.125 : 0.97, 1.03);
+        return random_clamp(random, graph_map1(random->graph, OP_abs, x),
+                            op == OP_sum || op == OP_cumsum ? 0.125 : 0.97, 1.03);
     return exact_operand(random, op, x);
 }
 
@@ -335,14 +381,15 @@ static value grow_cumsum(struct random_graph *random, enum op op, value x)
 }
 #define grow_cumprod grow_cumsum
 
-/* -- indices --------------------------------------------------------------------------------------------------- */
+/* -- indices ----------------------------------------------------------------------------------- */
 
 /* -size <= element < size */
 static value indices_below(struct random_graph *random, const dim *shape, int rank, int64_t size)
 {
     const enum dtype dtype = random_pick(random, 2) ? DT_i64 : DT_i32;
     const value any = random_shaped(random, dtype, shape, rank);
-    const value inside = graph_map2(random->graph, OP_remainder, any, random_number(random, dtype, (double)size));
+    const value inside =
+        graph_map2(random->graph, OP_remainder, any, random_number(random, dtype, (double)size));
     if (random_pick(random, 2))
         return inside;
     return graph_map2(random->graph, OP_sub, inside, random_number(random, dtype, (double)size));
@@ -366,10 +413,13 @@ static value grow_index(struct random_graph *random, enum op op, value x)
     const int axis = pick_axis(random, x, 1);
     if (axis < 0)
         return 0;
-    const bool two = axis + 1 < rank_of(random, x) && random_size_of(random, x, axis + 1) > 0 && random_pick(random, 2);
-    const dim shape[] = {random_literal(random, 1 + random_pick(random, 3)), random_literal(random, 1 + random_pick(random, 4))};
+    const bool two = axis + 1 < rank_of(random, x) && random_size_of(random, x, axis + 1) > 0 &&
+                     random_pick(random, 2);
+    const dim shape[] = {random_literal(random, 1 + random_pick(random, 3)),
+                         random_literal(random, 1 + random_pick(random, 4))};
     const int rank = random_pick(random, 3);
-    value operands[3] = {x, indices_below(random, shape + 2 - rank, rank, random_size_of(random, x, axis))};
+    value operands[3] = {
+        x, indices_below(random, shape + 2 - rank, rank, random_size_of(random, x, axis))};
     if (two)
         operands[2] = indices_below(random, shape + 1, 1, random_size_of(random, x, axis + 1));
     return random_add(random, op, operands, two ? 3 : 2, (struct attributes){.axis = axis});
@@ -383,13 +433,15 @@ static value grow_index_put(struct random_graph *random, enum op op, value x)
         return 0;
     const int64_t size = random_size_of(random, x, axis), count = pick_to(random, size);
     const int rank = rank_of(random, x);
-    const bool two = axis + 1 < rank && random_size_of(random, x, axis + 1) > 0 && random_pick(random, 2);
+    const bool two =
+        axis + 1 < rank && random_size_of(random, x, axis + 1) > 0 && random_pick(random, 2);
     copy_shape(random, x, shape);
     shape[axis] = random_literal(random, count);
     if (two)
         memmove(shape + axis + 1, shape + axis + 2, (size_t)(rank - axis - 2) * sizeof *shape);
-    value operands[4] = {x, random_shaped(random, node_of(random, x)->dtype, shape, two ? rank - 1 : rank),
-                         different_indices(random, count, size)};
+    value operands[4] = {
+        x, random_shaped(random, node_of(random, x)->dtype, shape, two ? rank - 1 : rank),
+        different_indices(random, count, size)};
     if (two)
         operands[3] = indices_below(random, shape + axis, 1, random_size_of(random, x, axis + 1));
     return random_add(random, op, operands, two ? 4 : 3, (struct attributes){.axis = axis});
@@ -402,8 +454,11 @@ static value grow_gather(struct random_graph *random, enum op op, value x)
     if (axis < 0)
         return 0;
     for (int d = 0; d < rank_of(random, x); d++)
-        shape[d] = random_literal(random, d == axis ? 1 + random_pick(random, 4) : pick_to(random, random_size_of(random, x, d)));
-    const value operands[] = {x, indices_below(random, shape, rank_of(random, x), random_size_of(random, x, axis))};
+        shape[d] =
+            random_literal(random, d == axis ? 1 + random_pick(random, 4)
+                                             : pick_to(random, random_size_of(random, x, d)));
+    const value operands[] = {
+        x, indices_below(random, shape, rank_of(random, x), random_size_of(random, x, axis))};
     return random_add(random, op, operands, 2, (struct attributes){.axis = axis});
 }
 
@@ -417,12 +472,16 @@ static value grow_scatter(struct random_graph *random, enum op op, value x)
         shape[d] = random_literal(random, pick_to(random, random_size_of(random, x, d)));
         row[d] = d == axis ? shape[d] : 1;
     }
-    value index = different_indices(random, size_value(random->graph->sizes, shape[axis]), random_size_of(random, x, axis));
-    index = graph_expand(random->graph, graph_reshape(random->graph, index, row, rank), shape, rank);
+    value index = different_indices(random, size_value(random->graph->sizes, shape[axis]),
+                                    random_size_of(random, x, axis));
+    index =
+        graph_expand(random->graph, graph_reshape(random->graph, index, row, rank), shape, rank);
     dim larger[RANK_MAX];
     memcpy(larger, shape, sizeof larger);
-    larger[0] = size_add(random->graph->sizes, larger[0], random_literal(random, random_pick(random, 2)));
-    const value operands[] = {x, index, random_shaped(random, node_of(random, x)->dtype, larger, rank)};
+    larger[0] =
+        size_add(random->graph->sizes, larger[0], random_literal(random, random_pick(random, 2)));
+    const value operands[] = {x, index,
+                              random_shaped(random, node_of(random, x)->dtype, larger, rank)};
     return random_add(random, op, operands, 3, (struct attributes){.axis = axis});
 }
 
@@ -430,12 +489,14 @@ static value grow_dot(struct random_graph *random, enum op op, value x)
 {
     const int rank = rank_of(random, x);
     dim shape[RANK_MAX];
-    if (rank < 2 || !dtype_is_complex(node_of(random, x)->dtype) || random_count_of(random, x) > 256)
+    if (rank < 2 || !dtype_is_complex(node_of(random, x)->dtype) ||
+        random_count_of(random, x) > 256)
         return 0;
     copy_shape(random, x, shape);
     shape[rank - 2] = shape[rank - 1];
     shape[rank - 1] = random_literal(random, 1 + random_pick(random, 3));
-    const value other = random_tame(random, random_shaped(random, node_of(random, x)->dtype, shape, rank));
+    const value other =
+        random_tame(random, random_shaped(random, node_of(random, x)->dtype, shape, rank));
     const value operands[] = {random_tame(random, x), other};
     return random_loosen(random, random_add(random, op, operands, 2, (struct attributes){0}), 5e-5);
 }
@@ -444,7 +505,11 @@ static value grow_dot(struct random_graph *random, enum op op, value x)
 static value grow_argmax(struct random_graph *random, enum op op, value x)
 {
     const int axis = pick_axis(random, x, 1);
-    return axis < 0 ? 0 : add1(random, op, x, (struct attributes){.axis = axis, .flag = op == OP_sort_index && random_pick(random, 2)});
+    return axis < 0
+               ? 0
+               : add1(random, op, x,
+                      (struct attributes){.axis = axis,
+                                          .flag = op == OP_sort_index && random_pick(random, 2)});
 }
 #define grow_argmin grow_argmax
 #define grow_sort_index grow_argmax

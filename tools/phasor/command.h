@@ -23,7 +23,7 @@ struct settings {
     const char *cache, *rules, *model, *log;
     bool trust_cache_dir, no_fma, help, version;
     /* of some */
-    const char *inputs, *outputs, *expect, *device, *mode, *stage, *arch, *lengths, *file;
+    const char *inputs, *outputs, *expect, *device, *mode, *stage, *arch, *lengths, *file, *plot;
     double rtol, atol; /* -1: by dtype */
     struct words dims;
     int64_t seed, repeat /* 1 */, jobs /* the number of processors */;
