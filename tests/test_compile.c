@@ -28,7 +28,7 @@ static struct compiler *compiler_here(void)
     struct compiler *compiler;
     if (compiler_open(&compiler) == PHASOR_OK)
         return compiler;
-    cr_log_warn("skipped: %s", message_get());
+    cr_log_info("skipped: %s", message_get());
     return NULL;
 }
 

@@ -103,7 +103,7 @@ static struct compiler *compiler_here(void)
     struct compiler *compiler;
     if (compiler_open(&compiler) == PHASOR_OK)
         return compiler;
-    cr_log_warn("PTX is not looked at: %s", message_get());
+    cr_log_info("PTX is not looked at: %s", message_get());
     return NULL;
 }
 

@@ -101,6 +101,8 @@ void emit_number(enum dtype dtype, struct number number, char name[NAME_SIZE])
         snprintf(name, NAME_SIZE, number.i ? "true" : "false");
     else if (dtype == DT_i64 && number.i == INT64_MIN)
         snprintf(name, NAME_SIZE, "(-9223372036854775807LL - 1)");
+    else if (dtype_size(dtype) < 4 && dtype_is_integer(dtype))
+        snprintf(name, NAME_SIZE, "(%s)%" PRId64, types[dtype].type, number.i);
     else if (dtype_is_integer(dtype))
         snprintf(name, NAME_SIZE, number.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", number.i,
                  dtype == DT_i64 ? "LL" : "");

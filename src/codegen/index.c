@@ -341,6 +341,39 @@ form index_offset(struct index_pool *pool, form a, dim offset)
 
 /* -- division ---------------------------------------------------------------------------------- */
 
+/* The lowest value of the terms without the constant. */
+static dim terms_lowest(struct index_pool *pool, const struct sum *sum)
+{
+    struct sum terms = *sum;
+    terms.constant = 0;
+    return form_at(pool, form_intern(pool, &terms))->lowest;
+}
+
+/* Multiples of the divisor go from the constant to the quotient, but as much stays as keeps the
+ * rest from becoming negative: digits are those of non-negative numbers. */
+static void take_constant(struct index_pool *pool, struct sum *rest, struct sum *quotient,
+                          dim divisor)
+{
+    struct sizes *sizes = pool->sizes;
+    const dim lowest = terms_lowest(pool, rest);
+    dim ratio, left = 0;
+    if (size_is_literal(sizes, rest->constant) && size_is_literal(sizes, divisor) &&
+        size_is_literal(sizes, lowest)) {
+        const int64_t d = size_value(sizes, divisor), c = size_value(sizes, rest->constant),
+                      low = size_value(sizes, lowest);
+        int64_t stays = (c % d + d) % d;
+        if (stays + low < 0)
+            stays += (d - 1 - low - stays) / d * d;
+        ratio = size_literal(sizes, (c - stays) / d);
+        left = size_literal(sizes, stays);
+    } else if (!at_most(pool, 0, lowest) ||
+               !size_divide_exactly(sizes, rest->constant, divisor, &ratio)) {
+        return;
+    }
+    quotient->constant = size_add(sizes, quotient->constant, ratio);
+    rest->constant = left;
+}
+
 /* Takes the multiples of the divisor out of the sum, into the quotient. */
 static bool take_multiples(struct index_pool *pool, struct sum *rest, struct sum *quotient,
                            dim divisor)
@@ -355,14 +388,7 @@ static bool take_multiples(struct index_pool *pool, struct sum *rest, struct sum
         } else {
             i++;
         }
-    if (size_divide_exactly(sizes, rest->constant, divisor, &ratio)) {
-        quotient->constant = size_add(sizes, quotient->constant, ratio);
-        rest->constant = 0;
-    } else if (size_is_literal(sizes, rest->constant) && size_is_literal(sizes, divisor)) {
-        quotient->constant =
-            size_add(sizes, quotient->constant, size_floordiv(sizes, rest->constant, divisor));
-        rest->constant = size_binary(sizes, SIZE_MOD, rest->constant, divisor);
-    }
+    take_constant(pool, rest, quotient, divisor);
     return true;
 }
 
@@ -380,7 +406,8 @@ static bool split_atom(struct index_pool *pool, form rest, dim divisor, form *qu
     const struct index_form f = *form_at(pool, rest);
     for (int i = 0; i < f.count; i++) {
         dim at;
-        if (!size_divide_exactly(pool->sizes, divisor, f.terms[i].coefficient, &at))
+        if (!at_most(pool, 1, f.terms[i].coefficient) ||
+            !size_divide_exactly(pool->sizes, divisor, f.terms[i].coefficient, &at))
             continue;
         struct sum others;
         sum_of(pool, rest, &others);
@@ -455,6 +482,10 @@ static bool cancel_factor(struct index_pool *pool, form rest, dim divisor, form 
 static void divide(struct index_pool *pool, form a, dim divisor, form *quotient, form *remainder)
 {
     struct sum rest, multiples = {0};
+    if (divisor == 0) { /* a shape without elements: nobody asks where they are */
+        *quotient = *remainder = 0;
+        return;
+    }
     sum_of(pool, a, &rest);
     if (!take_multiples(pool, &rest, &multiples, divisor)) {
         *quotient = *remainder = index_fail(pool);
@@ -462,6 +493,11 @@ static void divide(struct index_pool *pool, form a, dim divisor, form *quotient,
     }
     const form left = sum_intern(pool, &rest), taken = sum_intern(pool, &multiples);
     form more;
+    if (!at_most(pool, 0, form_at(pool, left)->lowest)) { /* not known: nothing is taken out of a */
+        *quotient = digit(pool, a, divisor, 0);
+        *remainder = digit(pool, a, 1, divisor);
+        return;
+    }
     if (is_digit_of(pool, left, divisor)) {
         *quotient = taken;
         *remainder = left;

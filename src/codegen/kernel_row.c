@@ -27,6 +27,8 @@ struct row_kernel {
     int axis;
     form row[RANK_MAX]; /* coordinates of the operand without the axis */
     expr element;       /* of the operand at row i, element r */
+    expr result;        /* what is stored, and where: traced before an emitter counts expressions */
+    form address;
 };
 
 static void row_coordinates(const struct row_kernel *k, form at_axis, form *out)
@@ -103,14 +105,26 @@ static void write_load(struct row_kernel *k, struct emitter *emitter)
     text_format(&k->builder->functions, "    return %s;\n", name);
 }
 
-/* Stores `result` at this element of the axis. */
-static void store_result(struct row_kernel *k, struct emitter *emitter, const form *at)
+/* What is stored at these coordinates, with `result` in it. */
+static phasor_status trace_result(struct row_kernel *k, const form *at)
 {
     struct trace *trace = &k->builder->trace;
     const struct kernel_store *store = &k->builder->kernel->stores[0];
-    const expr result = trace_compute(trace, store->node, at, 0);
-    const form address = trace_address(trace, plan_buffer(k->builder->plan, store->buffer), at);
-    emit_store(emitter, store->buffer, &address, &result, 1);
+    k->result = trace_compute(trace, store->node, at, 0);
+    k->address = trace_address(trace, plan_buffer(k->builder->plan, store->buffer), at);
+    return trace_status(trace);
+}
+
+static phasor_status trace_result_along(struct row_kernel *k, char name)
+{
+    form at[RANK_MAX];
+    row_coordinates(k, element_variable(k, name), at);
+    return trace_result(k, at);
+}
+
+static void store_result(struct row_kernel *k, struct emitter *emitter)
+{
+    emit_store(emitter, k->builder->kernel->stores[0].buffer, &k->address, &k->result, 1);
 }
 
 /* -- scan -------------------------------------------------------------------------------------- */
@@ -119,13 +133,11 @@ static void write_step(struct row_kernel *k, struct emitter *emitter)
 {
     struct text *out = &k->builder->functions;
     char name[NAME_SIZE];
-    form at[RANK_MAX];
     emit_loads(emitter, &k->element, 1);
     emit_value(emitter, k->element, name);
     text_format(out, "    acc = combine(acc, (acc_t)%s);\n", name);
     emit_result(k->node->dtype, out);
-    row_coordinates(k, element_variable(k, 'r'), at);
-    store_result(k, emitter, at);
+    store_result(k, emitter);
     text_add(out, "    return acc;\n");
 }
 
@@ -138,6 +150,7 @@ phasor_status kernel_scan(struct kernel_builder *builder)
     text_format(&builder->functions, "DEVICE acc_t identity() { return %s; }\n",
                 rows[k.node->op].identity);
     emit_two(&k, "acc_t combine(acc_t x, acc_t y)", accumulator);
+    TRY(trace_result_along(&k, 'r'));
     return emit_function(&k, "acc_t step(const args &a, index_t i, index_t r, acc_t acc)",
                          write_step);
 }
@@ -146,16 +159,14 @@ phasor_status kernel_scan(struct kernel_builder *builder)
 
 static void write_store_position(struct row_kernel *k, struct emitter *emitter)
 {
-    form at[RANK_MAX];
     text_add(&k->builder->functions, "    const long long result = (long long)r;\n");
-    row_coordinates(k, element_variable(k, 'p'), at);
-    store_result(k, emitter, at);
+    store_result(k, emitter);
 }
 
 static void write_store_found(struct row_kernel *k, struct emitter *emitter)
 {
     text_add(&k->builder->functions, "    const long long result = (long long)r;\n");
-    store_result(k, emitter, k->row);
+    store_result(k, emitter);
 }
 
 phasor_status kernel_sort(struct kernel_builder *builder)
@@ -168,6 +179,7 @@ phasor_status kernel_sort(struct kernel_builder *builder)
     builder->runs *= size_value(builder->trace.index.sizes, k.operand->shape[k.axis]);
     TRY(emit_function(&k, "item_t load(const args &a, index_t i, index_t r)", write_load));
     emit_two(&k, "bool before(item_t x, item_t y)", k.operand->dtype);
+    TRY(trace_result_along(&k, 'p'));
     return emit_function(&k, "void store(const args &a, index_t i, index_t p, index_t r)",
                          write_store_position);
 }
@@ -179,5 +191,6 @@ phasor_status kernel_search(struct kernel_builder *builder)
     define_length(&k, "item_t", k.operand->dtype);
     TRY(emit_function(&k, "item_t load(const args &a, index_t i, index_t r)", write_load));
     emit_two(&k, "bool better(item_t x, item_t y)", k.operand->dtype);
+    TRY(trace_result(&k, k.row));
     return emit_function(&k, "void store(const args &a, index_t i, index_t r)", write_store_found);
 }

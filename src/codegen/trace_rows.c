@@ -7,14 +7,24 @@
  * The table at the end names them. */
 #include "codegen/trace_private.h"
 
+#include "graph/element.h"
+
 #include <string.h>
+
+/* An operand that is a scalar keeps the precision of the compute type; anywhere else it is rounded. */
+static expr trace_operand(struct trace *trace, value v, const form *at, int rank, guard g)
+{
+    const struct node *n = node_at(trace, v);
+    return n->op == OP_scalar ? trace_literal(trace, n->dtype, n->attributes.number)
+                              : trace_broadcast(trace, v, at, rank, g);
+}
 
 static expr trace_elementwise(struct trace *trace, const struct node *n, const form *at, guard g,
                               enum op op)
 {
     expr arguments[3];
     for (int i = 0; i < n->argument_count; i++)
-        arguments[i] = trace_broadcast(trace, n->arguments[i], at, n->rank, g);
+        arguments[i] = trace_operand(trace, n->arguments[i], at, n->rank, g);
     return trace_map(trace, op, n->dtype, arguments, n->argument_count);
 }
 
@@ -320,7 +330,9 @@ static expr trace_gather(struct trace *trace, const struct node *n, const form *
 static expr trace_scalar(struct trace *trace, const struct node *n, const form *at, guard g)
 {
     (void)at, (void)g;
-    return trace_literal(trace, n->dtype, n->attributes.number);
+    char element[16];
+    element_store(n->dtype, n->attributes.number, element);
+    return trace_literal(trace, n->dtype, element_load(n->dtype, element));
 }
 
 static expr trace_size(struct trace *trace, const struct node *n, const form *at, guard g)

@@ -52,8 +52,25 @@ struct search {
     struct text tried, reason;
 };
 
+/* NVRTC opens its builtins by their bare name, which the loader does not find where no search path
+ * leads to this folder; once they are open, it does. */
+static void builtins_open(const char *path)
+{
+    char pattern[PATH_MAX], file[PATH_MAX];
+    glob_t found = {0};
+    if (!realpath(path, file) || snprintf(pattern, sizeof pattern, "%.*s/libnvrtc-builtins.so*",
+                                          (int)(strrchr(file, '/') - file), file) >= (int)sizeof pattern)
+        return;
+    if (glob(pattern, 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            if (!dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE))
+                dlerror();
+    globfree(&found);
+}
+
 static bool file_open(struct search *search, const char *path, void **handle)
 {
+    builtins_open(path);
     /* Never unmapped: NVRTC leaves state for its threads that would outlive it. */
     *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (*handle)
@@ -95,15 +112,18 @@ static void *beside_open(struct search *search)
 {
     static const char *const folders[] = {
         "cuda-wheels/nvidia/cu1[3-9]/lib", "cuda-wheels/nvidia/cuda_nvrtc/lib",
-        "../cuda-wheels/nvidia/cu1[3-9]/lib", "../cuda-wheels/nvidia/cuda_nvrtc/lib"};
+        "../cuda-wheels/nvidia/cu1[3-9]/lib", "../cuda-wheels/nvidia/cuda_nvrtc/lib",
+        "../../cuda-wheels/nvidia/cu1[3-9]/lib", "../../cuda-wheels/nvidia/cuda_nvrtc/lib"};
     Dl_info self;
-    char folder[PATH_MAX];
-    if (!dladdr((void *)(uintptr_t)library_open, &self) || !self.dli_fname ||
-        !strrchr(self.dli_fname, '/'))
+    char folder[PATH_MAX], file[PATH_MAX];
+    if (!dladdr((void *)(uintptr_t)library_open, &self) || !self.dli_fname)
         return NULL;
-    const int length = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
+    /* In a program that holds the library itself, this is what the caller typed. */
+    if (!realpath(strchr(self.dli_fname, '/') ? self.dli_fname : "/proc/self/exe", file))
+        return NULL;
+    const int length = (int)(strrchr(file, '/') - file);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        if (snprintf(folder, sizeof folder, "%.*s/%s", length, self.dli_fname, folders[i]) >=
+        if (snprintf(folder, sizeof folder, "%.*s/%s", length, file, folders[i]) >=
             (int)sizeof folder)
             continue;
         void *handle = folder_open(search, folder);

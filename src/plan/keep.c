@@ -92,7 +92,9 @@ static bool grows(const struct fusion *f, value from, value to)
 static bool worth_keeping(const struct fusion *f, value operand, value reader)
 {
     const value shown = shown_by(f, operand);
-    const bool broadcast = grows(f, operand, reader);
+    const struct op_info *info = &op_info[fusion_node(f, reader)->op]; /* a pair reads each once */
+    const bool once = info->kind == KIND_VIEW && info->memory == MEMORY_COPY;
+    const bool broadcast = !once && grows(f, operand, reader);
     const bool moved = moves_elements(fusion_node(f, reader)->op) && f->users[shown] > 1;
     const bool fixed = f->setup[operand] && !f->setup[reader];
     return f->cost[shown] >= DEAR && (broadcast || moved || fixed);

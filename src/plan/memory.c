@@ -26,7 +26,15 @@ static void extend_life(struct plan *plan, int buffer, int launch)
     b->last = launch > b->last ? launch : b->last;
 }
 
-static void mark_reads(struct plan *plan, value v, int launch, bool *seen)
+static bool stores(const struct kernel *kernel, value v)
+{
+    for (int s = 0; s < kernel->store_count; s++)
+        if (kernel->stores[s].node == v)
+            return true;
+    return false;
+}
+
+static void mark_reads(struct plan *plan, const struct kernel *kernel, value v, bool *seen)
 {
     const struct node *n = graph_node(&plan->graph, v);
     for (int i = 0; i < n->argument_count; i++) {
@@ -35,9 +43,10 @@ static void mark_reads(struct plan *plan, value v, int launch, bool *seen)
             continue;
         seen[a] = true;
         if (plan->buffer_of[a] >= 0)
-            extend_life(plan, plan->buffer_of[a], launch);
+            extend_life(plan, plan->buffer_of[a], kernel->launch);
         /* A value stored by the same kernel is recomputed: what it reads is read here too. */
-        mark_reads(plan, a, launch, seen);
+        if (plan->buffer_of[a] < 0 || stores(kernel, a))
+            mark_reads(plan, kernel, a, seen);
     }
 }
 
@@ -53,7 +62,7 @@ static phasor_status find_lives(struct plan *plan)
             if (kernel->stores[s].copy)
                 extend_life(plan, plan->buffer_of[kernel->stores[s].node], kernel->launch);
             else
-                mark_reads(plan, kernel->stores[s].node, kernel->launch, seen);
+                mark_reads(plan, kernel, kernel->stores[s].node, seen);
         }
         memory_free(seen);
     }
