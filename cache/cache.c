@@ -108,8 +108,8 @@ void cache_put_plan(struct cache *cache, struct hash key, const void *key_bytes,
 
 static void counters_add(struct cache *cache, const struct cache_counters *more)
 {
-#define COUNTER_ADD(name)                                                                          \
-    cache->counters.name += more->name;                                                            \
+#define COUNTER_ADD(name)               \
+    cache->counters.name += more->name; \
     cache->pending.name += more->name;
     CACHE_COUNTERS(COUNTER_ADD)
 #undef COUNTER_ADD

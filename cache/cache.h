@@ -131,12 +131,12 @@ phasor_status cache_get_note(struct cache *cache, const char *name, struct text 
 /* -- figures ----------------------------------------------------------------------------------- */
 
 /* Kernels, except for the last two. A foreign hit is a hit as well. */
-#define CACHE_COUNTERS(X)                                                                          \
-    X(hits)                                                                                        \
-    X(misses)                                                                                      \
-    X(foreign)                                                                                     \
-    X(compiles)                                                                                    \
-    X(evictions) /* kernels and plans */                                                           \
+#define CACHE_COUNTERS(X)                \
+    X(hits)                              \
+    X(misses)                            \
+    X(foreign)                           \
+    X(compiles)                          \
+    X(evictions) /* kernels and plans */ \
     X(repairs)   /* damaged rows deleted, files set aside */
 
 struct cache_counters {

@@ -46,7 +46,7 @@ struct cache {
     struct cache *next;
 };
 
-/* -- cache_open.c -- */
+/* -- cache_open.c ------------------------------------------------------------------------------ */
 
 void cache_enter(struct cache *cache);
 void cache_leave(struct cache *cache);
@@ -59,7 +59,7 @@ void cache_note_trouble(struct cache *cache, const char *format, ...)
  * layer. True when the call may be tried again on another store. */
 bool cache_respond(struct cache *cache, struct store *store, int rc, const char *doing);
 
-/* -- cache_write.c -- */
+/* -- cache_write.c ----------------------------------------------------------------------------- */
 
 void cache_touch(struct cache *cache, int kind, int64_t id);
 int64_t cache_now(void); /* milliseconds since 1970 */

@@ -61,8 +61,8 @@ static int figures_read(struct cache *cache, struct store *store, struct figures
         rc = store_number(store, "SELECT count(*) FROM plan", &out->plans);
     if (rc == SQLITE_OK)
         rc = store_bytes(store, &out->bytes);
-#define TOTAL_READ(name)                                                                           \
-    if (rc == SQLITE_OK)                                                                           \
+#define TOTAL_READ(name) \
+    if (rc == SQLITE_OK) \
         rc = total_read(store, #name, &out->totals.name);
     CACHE_COUNTERS(TOTAL_READ)
 #undef TOTAL_READ

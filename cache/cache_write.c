@@ -48,8 +48,8 @@ static int counter_write(struct cache *cache, const char *name, uint64_t increme
 static int counters_write(struct cache *cache)
 {
     int rc = SQLITE_OK;
-#define COUNTER_WRITE(name)                                                                        \
-    if (rc == SQLITE_OK)                                                                           \
+#define COUNTER_WRITE(name) \
+    if (rc == SQLITE_OK)    \
         rc = counter_write(cache, #name, cache->pending.name);
     CACHE_COUNTERS(COUNTER_WRITE)
 #undef COUNTER_WRITE

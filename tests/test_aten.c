@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADER                                                                                     \
-    "phasor 1 \"aten\"\nsymbol s in 2..64 = 5\n"                                                   \
-    "input x: f32[s, 4]\ninput b: bf16[4]\ninput i: i64[4]\ninput z: c64[s, 2]\ninput p: f32[s, "  \
-    "4, 2]\n"                                                                                      \
+#define HEADER                                                                                    \
+    "phasor 1 \"aten\"\nsymbol s in 2..64 = 5\n"                                                  \
+    "input x: f32[s, 4]\ninput b: bf16[4]\ninput i: i64[4]\ninput z: c64[s, 2]\ninput p: f32[s, " \
+    "4, 2]\n"                                                                                     \
     "input m: bool[4]\ninput h: f16[4, 2]\ninput d: f64[]\ninput w: f32[1, 4]\n"
 enum { NAMES = 64, WORDS = 16 };
 
@@ -35,7 +35,7 @@ struct program {
     int name_count;
 };
 
-/* -- a program made of calls ------------------------------------------------------------------ */
+/* -- a program made of calls ------------------------------------------------------------------- */
 
 static void name_add(struct program *p, const char *text, tensor t, dim size, bool is_size)
 {
@@ -211,7 +211,7 @@ static void calls_run(struct program *p, const char *calls)
     }
 }
 
-/* -- nodes ------------------------------------------------------------------------------------ */
+/* -- nodes ------------------------------------------------------------------------------------- */
 
 struct sample {
     const char *calls, *lines;
@@ -386,7 +386,7 @@ Test(aten, reductions_and_products)
             check_samples(&samples[k], 1);
 }
 
-/* -- memory ----------------------------------------------------------------------------------- */
+/* -- memory ------------------------------------------------------------------------------------ */
 
 Test(aten, writes_through_views)
 {
@@ -453,7 +453,7 @@ Test(aten, written_weight_becomes_a_buffer)
     program_close(&p);
 }
 
-/* -- sizes ------------------------------------------------------------------------------------ */
+/* -- sizes ------------------------------------------------------------------------------------- */
 
 Test(aten, sizes_are_no_nodes)
 {
@@ -487,7 +487,7 @@ Test(aten, asserts_are_checks_or_dropped)
     program_close(&p);
 }
 
-/* -- refusals --------------------------------------------------------------------------------- */
+/* -- refusals ---------------------------------------------------------------------------------- */
 
 Test(aten, refusals)
 {
@@ -534,7 +534,7 @@ Test(aten, refused_dtypes_do_not_cascade)
     program_close(&p);
 }
 
-/* -- damaged files ---------------------------------------------------------------------------- */
+/* -- damaged files ----------------------------------------------------------------------------- */
 
 Test(aten, damaged_calls_fail)
 {

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Duplicates among the indices, a negative one, an index smaller than the base, bf16 that accumulates in f32. */
+/* Duplicates among the indices, a negative one, an index smaller than the base, bf16 that
+ * accumulates in f32. */
 static const char *const programs[] = {
     "phasor 1 \"add\"\n"
     "data base: f32[3, 2] = [1, 2, 3, 4, 5, 6]\n"
@@ -37,8 +38,10 @@ Test(collect, generated_code_is_the_evaluator)
         static struct case_run c;
         c = (struct case_run){0};
         cr_assert_eq(sizes_init(&c.program.sizes, &c.program.arena), PHASOR_OK);
-        cr_assert_eq(graph_init(&c.program.graph, &c.program.arena, &c.program.sizes, "collect"), PHASOR_OK);
-        cr_assert_eq(graph_parse(&c.program.graph, programs[p], "collect.phasor", NULL, NULL), PHASOR_OK, "%s", phasor_message());
+        cr_assert_eq(graph_init(&c.program.graph, &c.program.arena, &c.program.sizes, "collect"),
+                     PHASOR_OK);
+        cr_assert_eq(graph_parse(&c.program.graph, programs[p], "collect.phasor", NULL, NULL),
+                     PHASOR_OK, "%s", phasor_message());
         cr_assert_eq(graph_init(&c.real, &c.program.arena, &c.program.sizes, "collect"), PHASOR_OK);
         value same[64];
         for (value v = 0; v < 64; v++)
@@ -54,15 +57,18 @@ Test(collect, generated_code_is_the_evaluator)
             names[k] = c.plan.kernels.at[k].name;
         }
         struct host_module *module;
-        cr_assert(host_compile(sources, names, (int)c.plan.kernels.count, &module), "%s", host_error());
+        cr_assert(host_compile(sources, names, (int)c.plan.kernels.count, &module), "%s",
+                  host_error());
         cr_assert_eq(case_launch(&c, module, 0), PHASOR_OK, "%s", phasor_message());
         struct eval_results evaluated;
         struct eval_tensor got;
         char why[256];
-        cr_assert_eq(case_eval(&c, &c.plan.graph, true, &evaluated), PHASOR_OK, "%s", phasor_message());
+        cr_assert_eq(case_eval(&c, &c.plan.graph, true, &evaluated), PHASOR_OK, "%s",
+                     phasor_message());
         cr_assert_eq(case_output(&c, 0, &got), PHASOR_OK);
-        cr_expect(tensors_equal_bits(&got, eval_result(&evaluated, c.real.outputs.at[0].node), why, sizeof why), "%s: %s",
-                  c.real.name, why);
+        cr_expect(tensors_equal_bits(&got, eval_result(&evaluated, c.real.outputs.at[0].node), why,
+                                     sizeof why),
+                  "%s: %s", c.real.name, why);
         eval_tensor_free(&got);
         eval_free(&evaluated);
         host_close(module);

@@ -81,10 +81,10 @@ struct sum_args {
 
 /* -- a device of the stand-in ------------------------------------------------------------------ */
 
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        const phasor_status status_ = (expression);                                                \
-        cr_assert_eq(status_, PHASOR_OK, "%s: %s", #expression, message_get());                    \
+#define OK(expression)                                                          \
+    do {                                                                        \
+        const phasor_status status_ = (expression);                             \
+        cr_assert_eq(status_, PHASOR_OK, "%s: %s", #expression, message_get()); \
     } while (0)
 
 enum { OWN = 1 }; /* allocations that an open device keeps for itself */

@@ -9,19 +9,22 @@
 
 #include <stdlib.h>
 
-#define JOB(name)                                                                                  \
-    static void name##_body(struct bench *b);                                                      \
-    Test(eval, name)                                                                               \
-    {                                                                                              \
-        struct bench bench;                                                                        \
-        bench_open(&bench);                                                                        \
-        name##_body(&bench);                                                                       \
-        bench_close(&bench);                                                                       \
-        ASSERT_NO_LEAKS();                                                                         \
-    }                                                                                              \
+#define JOB(name)                             \
+    static void name##_body(struct bench *b); \
+    Test(eval, name)                          \
+    {                                         \
+        struct bench bench;                   \
+        bench_open(&bench);                   \
+        name##_body(&bench);                  \
+        bench_close(&bench);                  \
+        ASSERT_NO_LEAKS();                    \
+    }                                         \
     static void name##_body(struct bench *b)
 
-static value map1(struct bench *b, enum op op, value x) { return graph_map1(&b->graph, op, x); }
+static value map1(struct bench *b, enum op op, value x)
+{
+    return graph_map1(&b->graph, op, x);
+}
 static value map2(struct bench *b, enum op op, value x, value y)
 {
     return graph_map2(&b->graph, op, x, y);
@@ -183,13 +186,34 @@ ParameterizedTest(int *op, eval, map_rows)
 
 /* -- real rows against the C library ----------------------------------------------------------- */
 
-static double reciprocal(double x) { return 1 / x; }
-static double reciprocal_root(double x) { return 1 / sqrt(x); }
-static double logistic(double x) { return 1 / (1 + exp(-x)); }
-static double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
-static double angle_of(double x) { return isnan(x) ? x : x < 0 ? 3.14159265358979323846 : 0; }
-static double same(double x) { return x; }
-static double minus(double x) { return -x; }
+static double reciprocal(double x)
+{
+    return 1 / x;
+}
+static double reciprocal_root(double x)
+{
+    return 1 / sqrt(x);
+}
+static double logistic(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double sign_of(double x)
+{
+    return x > 0 ? 1 : x < 0 ? -1 : 0;
+}
+static double angle_of(double x)
+{
+    return isnan(x) ? x : x < 0 ? 3.14159265358979323846 : 0;
+}
+static double same(double x)
+{
+    return x;
+}
+static double minus(double x)
+{
+    return -x;
+}
 
 JOB(unary_rows_are_the_libms)
 {

@@ -2,12 +2,12 @@
  * hand. A row without a case does not link; a case that does not evaluate its row fails. */
 #include "support/eval_bench.h"
 
-#define ADD(op, attributes_, ...)                                                                  \
-    bench_add(b, op, &(struct attributes)attributes_, (value[]){__VA_ARGS__},                      \
+#define ADD(op, attributes_, ...)                                             \
+    bench_add(b, op, &(struct attributes)attributes_, (value[]){__VA_ARGS__}, \
               sizeof((value[]){__VA_ARGS__}) / sizeof(value))
-#define AT(...)                                                                                    \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
+#define AT(...)     \
+    {               \
+        __VA_ARGS__ \
     }
 
 static value bench_add(struct bench *b, enum op op, const struct attributes *at,
@@ -212,7 +212,10 @@ static value reduce(struct bench *b, enum op op, value a, int axis)
 }
 
 /* L2, L13 */
-static value matrix(struct bench *b) { return c64(b, SHAPE(2, 2), 1, 2, 3, -4, 5, 6, 0, -7); }
+static value matrix(struct bench *b)
+{
+    return c64(b, SHAPE(2, 2), 1, 2, 3, -4, 5, 6, 0, -7);
+}
 
 static void case_sum(struct bench *b)
 {
@@ -291,9 +294,9 @@ static void expect_view(struct bench *b, const struct eval_inputs *inputs, value
 static void case_input(struct bench *b)
 {
     const dim sizes[] = {literal(b, 2), literal(b, 2)};
-    const value x = graph_add(&b->graph, OP_input, DT_bool, NULL, 0,
-                              &(struct attributes){.index = 1, .sizes = sizes, .size_count = 2},
-                              "x");
+    const value x =
+        graph_add(&b->graph, OP_input, DT_bool, NULL, 0,
+                  &(struct attributes){.index = 1, .sizes = sizes, .size_count = 2}, "x");
     const struct eval_view views[] = {{0}, {DT_u8, (uint8_t[]){0, 2, 9, 255}, (int64_t[]){1, 2}}};
     expect_view(b, &(struct eval_inputs){.inputs = views, .input_count = 2}, x,
                 (bool[]){false, true, true, true});

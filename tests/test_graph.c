@@ -142,10 +142,10 @@ Test(builder, first_failure_sticks)
     ASSERT_NO_LEAKS();
 }
 
-/* -- inference -------------------------------------------------------------------------------- */
+/* -- inference --------------------------------------------------------------------------------- */
 
-#define OPERANDS                                                                                   \
-    "phasor 1\nsymbol s0 in 2..64 = 5\ninput a: f32[s0, 4, 4]\ninput h: f16[s0, 4]\n"              \
+#define OPERANDS                                                                      \
+    "phasor 1\nsymbol s0 in 2..64 = 5\ninput a: f32[s0, 4, 4]\ninput h: f16[s0, 4]\n" \
     "input z: c64[s0, 4]\ninput i: i64[3]\ninput m: bool[4]\ninput w: c32[2]\n"
 
 static const struct {

@@ -52,11 +52,10 @@ Test(host, many_sources_may_share_names)
     const char *list[COUNT], *names[COUNT];
     struct host_module *module;
     for (int i = 0; i < COUNT; i++) {
-        snprintf(
-            sources[i], sizeof sources[i],
-            "struct args { int *out; };\nstatic int helper() { return %d; }\n"
-            "extern \"C\" __global__ void k(const args a) { *a.out = helper(); }\n",
-            i * i);
+        snprintf(sources[i], sizeof sources[i],
+                 "struct args { int *out; };\nstatic int helper() { return %d; }\n"
+                 "extern \"C\" __global__ void k(const args a) { *a.out = helper(); }\n",
+                 i * i);
         list[i] = sources[i];
         names[i] = "k.cu";
     }

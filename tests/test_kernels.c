@@ -1,5 +1,6 @@
-/* test_kernels.c - every case by its generated kernels, compiled as C++ and run on the CPU: compared with eager's outputs and
- * with the evaluator. All kernels of all cases go through few compiler calls. */
+/* test_kernels.c - every case by its generated kernels, compiled as C++ and run on the CPU:
+ * compared with eager's outputs and with the evaluator. All kernels of all cases go through few
+ * compiler calls. */
 #include "kernel_run.h"
 #include "leak.h"
 
@@ -18,7 +19,8 @@ static int case_count;
 static void add_case(const char *directory, const char *kind, int set)
 {
     struct case_run *c = &cases[case_count];
-    const phasor_status status = case_open(c, directory, kind, set, &(struct rewrite_options){.fma = true});
+    const phasor_status status =
+        case_open(c, directory, kind, set, &(struct rewrite_options){.fma = true});
     cr_expect_eq(status, PHASOR_OK, "%s: %s", c->name, phasor_message());
     if (status == PHASOR_OK && c->rewritten)
         case_count++;
@@ -61,12 +63,18 @@ static void check_output(const struct case_run *c, int slot, const struct eval_r
     char why[256];
     const bool loose = strncmp(c->name, "hf_", 3) == 0;
     cr_assert_eq(case_output(c, slot, &got), PHASOR_OK);
-    cr_expect(case_expected(c, slot, &expected) && expected.kind == PHASOR_TENSOR, "%s: output_%d is no tensor", c->name, slot);
-    cr_expect(case_compare(&got, expected.tensor, loose, why, sizeof why), "%s: output_%d: %s", c->name, slot, why);
+    cr_expect(case_expected(c, slot, &expected) && expected.kind == PHASOR_TENSOR,
+              "%s: output_%d is no tensor", c->name, slot);
+    cr_expect(case_compare(&got, expected.tensor, loose, why, sizeof why), "%s: output_%d: %s",
+              c->name, slot, why);
     const struct eval_tensor *reference = eval_result(evaluated, c->real.outputs.at[slot].node);
     struct eval_tensor other = *reference;
-    DLTensor view = {.data = other.bytes, .ndim = other.rank, .dtype = dtype_to_dlpack(other.dtype), .shape = other.sizes};
-    cr_expect(case_compare(&got, &view, loose, why, sizeof why), "%s: output_%d against the evaluator: %s", c->name, slot, why);
+    DLTensor view = {.data = other.bytes,
+                     .ndim = other.rank,
+                     .dtype = dtype_to_dlpack(other.dtype),
+                     .shape = other.sizes};
+    cr_expect(case_compare(&got, &view, loose, why, sizeof why),
+              "%s: output_%d against the evaluator: %s", c->name, slot, why);
     eval_tensor_free(&got);
 }
 
@@ -74,7 +82,8 @@ static void check_case(struct case_run *c, struct host_module *module, int first
 {
     struct eval_results evaluated;
     cr_expect_eq(case_launch(c, module, first), PHASOR_OK, "%s: %s", c->name, phasor_message());
-    cr_assert_eq(case_eval(c, &c->plan.graph, true, &evaluated), PHASOR_OK, "%s: %s", c->name, phasor_message());
+    cr_assert_eq(case_eval(c, &c->plan.graph, true, &evaluated), PHASOR_OK, "%s: %s", c->name,
+                 phasor_message());
     cr_expect_eq(c->flag, 0, "%s: an index out of range", c->name);
     for (int slot = 0; slot < c->plan.output_count; slot++)
         if (c->plan.outputs[slot].tensor)

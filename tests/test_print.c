@@ -13,14 +13,14 @@
 
 /* -- every row --------------------------------------------------------------------------------- */
 
-#define HEADER                                                                                     \
-    "phasor 1 \"rows\"\n"                                                                          \
-    "symbol s0 in 2..64 = 5\nsymbol s1 in 0.. = 3\n"                                               \
-    "input a: f32[s0, 4, 4]\ninput b: f32[s0, 4, 4]\ninput z: c64[s0, 4]\ninput p: f32[s0, 2]\n"   \
-    "input m: bool[s0, 4, 4]\ninput i: i64[3]\ninput j: i64[s0, 4, 4]\ninput k: i64[s0, 4, 4]\n"   \
-    "input one: f32[1, 4]\ninput part: f32[s0, 2, 4]\ninput diagonal: f32[s0, 4]\ninput v: "       \
-    "f32[s0, 3, 4]\n"                                                                              \
-    "state buffer: f32[2] as buffer.node = [1.5, -0]\n"                                            \
+#define HEADER                                                                                   \
+    "phasor 1 \"rows\"\n"                                                                        \
+    "symbol s0 in 2..64 = 5\nsymbol s1 in 0.. = 3\n"                                             \
+    "input a: f32[s0, 4, 4]\ninput b: f32[s0, 4, 4]\ninput z: c64[s0, 4]\ninput p: f32[s0, 2]\n" \
+    "input m: bool[s0, 4, 4]\ninput i: i64[3]\ninput j: i64[s0, 4, 4]\ninput k: i64[s0, 4, 4]\n" \
+    "input one: f32[1, 4]\ninput part: f32[s0, 2, 4]\ninput diagonal: f32[s0, 4]\ninput v: "     \
+    "f32[s0, 3, 4]\n"                                                                            \
+    "state buffer: f32[2] as buffer.node = [1.5, -0]\n"                                          \
     "data weight: c64[2] @ model.weight = [1+2j, nan-infj]\n"
 
 /* A line for each row that has a shape rule of its own. */

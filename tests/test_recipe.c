@@ -1,4 +1,5 @@
-/* test_recipe.c - a plan as bytes: written and read back the same, and never believed when it is damaged. */
+/* test_recipe.c - a plan as bytes: written and read back the same, and never believed when it is
+ * damaged. */
 #include "support/leak.h"
 
 #include "../src/runtime/recipe.c"
@@ -9,22 +10,52 @@ static const struct recipe_limits limits = {.inputs = 3, .outputs = 2, .states =
 static struct recipe sample(void)
 {
     static const struct recipe_argument arguments[] = {{true, 0, 0}, {true, 1, 0}, {false, 0, 77}};
-    static struct recipe_kernel kernels[] = {
-        {.name = "phasor_mul", .operators = "mul, cast", .key_bytes = "key", .key_size = 3, .grid = 17, .block = 128,
-         .argument_count = 3, .argument_bytes = 32, .flag_argument = 24, .arguments = arguments, .bytes = 4096},
-        {.name = "phasor_exp", .operators = "exp", .key_bytes = "other", .key_size = 5, .grid = 1, .block = 32,
-         .argument_bytes = 0, .flag_argument = -1, .setup = true}};
-    static struct recipe_buffer buffers[] = {{BUFFER_INPUT, 2, 0, 64, 16}, {BUFFER_OUTPUT, 0, 0, 64, 16},
-                                             {BUFFER_WORK, 0, 256, 256, 16}, {BUFFER_DATA, 19, 0, 64, 4}};
-    static struct plan_output outputs[] = {
-        {.tensor = true, .memory = MEMORY_FRESH, .dtype = DT_f32, .rank = 2, .sizes = {4, 4}, .strides = {4, 1},
-         .scalar_buffer = -1},
-        {.index = -1, .integer = 5, .scalar_buffer = -1}};
+    static struct recipe_kernel kernels[] = {{.name = "phasor_mul",
+                                              .operators = "mul, cast",
+                                              .key_bytes = "key",
+                                              .key_size = 3,
+                                              .grid = 17,
+                                              .block = 128,
+                                              .argument_count = 3,
+                                              .argument_bytes = 32,
+                                              .flag_argument = 24,
+                                              .arguments = arguments,
+                                              .bytes = 4096},
+                                             {.name = "phasor_exp",
+                                              .operators = "exp",
+                                              .key_bytes = "other",
+                                              .key_size = 5,
+                                              .grid = 1,
+                                              .block = 32,
+                                              .argument_bytes = 0,
+                                              .flag_argument = -1,
+                                              .setup = true}};
+    static struct recipe_buffer buffers[] = {{BUFFER_INPUT, 2, 0, 64, 16},
+                                             {BUFFER_OUTPUT, 0, 0, 64, 16},
+                                             {BUFFER_WORK, 0, 256, 256, 16},
+                                             {BUFFER_DATA, 19, 0, 64, 4}};
+    static struct plan_output outputs[] = {{.tensor = true,
+                                            .memory = MEMORY_FRESH,
+                                            .dtype = DT_f32,
+                                            .rank = 2,
+                                            .sizes = {4, 4},
+                                            .strides = {4, 1},
+                                            .scalar_buffer = -1},
+                                           {.index = -1, .integer = 5, .scalar_buffer = -1}};
     static int64_t memories[] = {64};
     static struct recipe_pair pairs[] = {{0, 2}};
-    return (struct recipe){.kernels = kernels, .buffers = buffers, .outputs = outputs, .memories = memories, .in_place = pairs,
-                           .kernel_count = 2, .buffer_count = 4, .output_count = 2, .memory_count = 1, .in_place_count = 1,
-                           .work_bytes = 512, .table_bytes = 0};
+    return (struct recipe){.kernels = kernels,
+                           .buffers = buffers,
+                           .outputs = outputs,
+                           .memories = memories,
+                           .in_place = pairs,
+                           .kernel_count = 2,
+                           .buffer_count = 4,
+                           .output_count = 2,
+                           .memory_count = 1,
+                           .in_place_count = 1,
+                           .work_bytes = 512,
+                           .table_bytes = 0};
 }
 
 static struct text sample_bytes(void)
@@ -83,12 +114,14 @@ static void check_indices(const struct recipe *recipe)
         cr_assert(kernel->flag_argument <= kernel->argument_bytes - 8 || kernel->flag_argument < 0);
         cr_assert(8 * kernel->argument_count <= kernel->argument_bytes);
         for (int i = 0; i < kernel->argument_count; i++)
-            cr_assert(!kernel->arguments[i].is_buffer || (unsigned)kernel->arguments[i].buffer < (unsigned)recipe->buffer_count);
+            cr_assert(!kernel->arguments[i].is_buffer ||
+                      (unsigned)kernel->arguments[i].buffer < (unsigned)recipe->buffer_count);
     }
     for (int b = 0; b < recipe->buffer_count; b++) {
         const struct recipe_buffer *buffer = &recipe->buffers[b];
         cr_assert(buffer->kind != BUFFER_INPUT || (unsigned)buffer->index < 3);
-        cr_assert(buffer->kind != BUFFER_WORK || buffer->offset + buffer->nbytes <= recipe->work_bytes);
+        cr_assert(buffer->kind != BUFFER_WORK ||
+                  buffer->offset + buffer->nbytes <= recipe->work_bytes);
     }
 }
 

@@ -5,8 +5,8 @@
 #include "support/leak.h"
 
 #define HEAD "phasor 1 \"program\"\ninput x: f32[3, 4, 2]\ninput y: f32[3, 4, 2]\n"
-#define COMPLEX                                                                                    \
-    HEAD "z = view_as_complex(x) #: aten.view_as_complex.default @ net.py:1\nw = "                 \
+#define COMPLEX                                                                    \
+    HEAD "z = view_as_complex(x) #: aten.view_as_complex.default @ net.py:1\nw = " \
          "view_as_complex(y)\n"
 
 struct expected {
@@ -34,15 +34,15 @@ static void check_refused(const char *text, phasor_rules rules, const struct exp
     rewritten_close(&r);
 }
 
-#define REFUSED(text, rules, ...)                                                                  \
-    do {                                                                                           \
-        const struct expected expected_[] = {__VA_ARGS__};                                         \
-        check_refused(text, rules, expected_, sizeof expected_ / sizeof *expected_);               \
+#define REFUSED(text, rules, ...)                                                    \
+    do {                                                                             \
+        const struct expected expected_[] = {__VA_ARGS__};                           \
+        check_refused(text, rules, expected_, sizeof expected_ / sizeof *expected_); \
     } while (0)
-#define REFUSED_BY_EXECUTORCH(text, ...)                                                           \
-    do {                                                                                           \
-        REFUSED(text, PHASOR_RULES_EXECUTORCH, __VA_ARGS__);                                       \
-        check_refused(text, PHASOR_RULES_ALL, NULL, 0);                                            \
+#define REFUSED_BY_EXECUTORCH(text, ...)                     \
+    do {                                                     \
+        REFUSED(text, PHASOR_RULES_EXECUTORCH, __VA_ARGS__); \
+        check_refused(text, PHASOR_RULES_ALL, NULL, 0);      \
     } while (0)
 
 Test(refuse, operators_beyond_the_table)
@@ -162,8 +162,8 @@ Test(refuse, what_is_refused_already)
 /* The graph that is read is the same before and after, whether it was rewritten or not. */
 Test(refuse, the_loaded_graph_stays)
 {
-    static const char *const body = COMPLEX
-        "a = add(z, w)\nm = mul(a, z)\nr = view_as_real(m)\noutput r\n";
+    static const char *const body =
+        COMPLEX "a = add(z, w)\nm = mul(a, z)\nr = view_as_real(m)\noutput r\n";
     for (int rules = PHASOR_RULES_ALL; rules <= PHASOR_RULES_EXECUTORCH; rules++) {
         struct rewritten r;
         struct text before = {0}, after = {0};

@@ -193,11 +193,11 @@ static void free_plainly(void *context, void *block)
 /* The number-th allocation fails, and all after it; true when the rewrite did not get there. */
 static bool rewrite_with(int allocations)
 {
-    static const char
-        *const text = "phasor 1 \"program\"\ninput z: c64[4]\ndata w: c64[2, 2] = [1, 2, 3, 4j]\n"
-                      "r = reshape(w) sizes=[4]\ne = exp(r)\nm = mul(z, e)\nc = concat(m, z, m, z, "
-                      "m, z, m, z, m) "
-                      "axis=0\noutput c\n";
+    static const char *const text =
+        "phasor 1 \"program\"\ninput z: c64[4]\ndata w: c64[2, 2] = [1, 2, 3, 4j]\n"
+        "r = reshape(w) sizes=[4]\ne = exp(r)\nm = mul(z, e)\nc = concat(m, z, m, z, "
+        "m, z, m, z, m) "
+        "axis=0\noutput c\n";
     struct rewritten r;
     struct graph to = {0};
     bool done = false;

@@ -1,9 +1,9 @@
-/* test_runtime.c - opening, what a program says of itself, what it refuses and how, results in both forms; on the CPU device
- * and on the stand-in driver. */
+/* test_runtime.c - opening, what a program says of itself, what it refuses and how, results in both
+ * forms; on the CPU device and on the stand-in driver. */
 #include "support/leak.h"
 #include "support/runtime_case.h"
 
-/* -- names and options ----------------------------------------------------------------------------------------- */
+/* -- names and options ------------------------------------------------------------------------- */
 
 Test(runtime, names)
 {
@@ -18,7 +18,8 @@ Test(runtime, options_that_are_refused)
     phasor_runtime *runtime;
     phasor_options options = options_for(ON_CPU);
     options.mode = PHASOR_MODE_AUTO;
-    ASSERT_FAILS(phasor_open(&runtime, &options), PHASOR_ERROR_USAGE, "exact is the one that exists");
+    ASSERT_FAILS(phasor_open(&runtime, &options), PHASOR_ERROR_USAGE,
+                 "exact is the one that exists");
     options.mode = PHASOR_MODE_GENERIC;
     ASSERT_FAILS(phasor_open(&runtime, &options), PHASOR_ERROR_USAGE, "generic");
     options.mode = PHASOR_MODE_EXACT;
@@ -75,9 +76,11 @@ Test(runtime, two_devices)
     opened_expect(&first);
     opened_expect(&second);
     /* memory of another device is no input */
-    phasor_value foreign[2] = {{.kind = PHASOR_TENSOR, .tensor = &first.out[0].owned->dl_tensor}, second.in[1]};
+    phasor_value foreign[2] = {{.kind = PHASOR_TENSOR, .tensor = &first.out[0].owned->dl_tensor},
+                               second.in[1]};
     phasor_value out[2];
-    ASSERT_FAILS(phasor_run(second.program, NULL, foreign, 2, out, 2, NULL), PHASOR_ERROR_INPUT, "CUDA device 0");
+    ASSERT_FAILS(phasor_run(second.program, NULL, foreign, 2, out, 2, NULL), PHASOR_ERROR_INPUT,
+                 "CUDA device 0");
     opened_delete(&first);
     opened_delete(&second);
     opened_close(&first);
@@ -86,7 +89,7 @@ Test(runtime, two_devices)
     ASSERT_NO_LEAKS();
 }
 
-/* -- what a program says --------------------------------------------------------------------------------------- */
+/* -- what a program says ----------------------------------------------------------------------- */
 
 Test(program, slots)
 {
@@ -110,14 +113,16 @@ Test(program, slots)
     ASSERT_OK(phasor_program_output(o.program, 0, &spec));
     cr_assert_eq(spec.rank, 4);
     ASSERT_FAILS(phasor_program_input(o.program, 2, &spec), PHASOR_ERROR_USAGE, "numbered from 0");
-    ASSERT_FAILS(phasor_program_output(o.program, -1, &spec), PHASOR_ERROR_USAGE, "numbered from 0");
+    ASSERT_FAILS(phasor_program_output(o.program, -1, &spec), PHASOR_ERROR_USAGE,
+                 "numbered from 0");
     cr_assert_eq(phasor_program_refused_count(o.program), 0);
     cr_assert_str_eq(phasor_program_device(o.program), "cpu");
     opened_close(&o);
     ASSERT_NO_LEAKS();
 }
 
-static phasor_status sizes_of(const struct opened *o, phasor_binding a, phasor_binding b, int count, int64_t *dims)
+static phasor_status sizes_of(const struct opened *o, phasor_binding a, phasor_binding b, int count,
+                              int64_t *dims)
 {
     const phasor_binding bindings[2] = {a, b};
     return phasor_program_sizes(o->program, bindings, count, dims, SLOTS_MAX);
@@ -136,12 +141,18 @@ Test(program, sizes)
     cr_assert_eq(dims[4], 3);
     ASSERT_OK(sizes_of(&o, (phasor_binding){"s27", 4}, (phasor_binding){"x.1", 4}, 2, dims));
     cr_assert_eq(dims[1], 4);
-    ASSERT_FAILS(sizes_of(&o, (phasor_binding){"s27", 4}, (phasor_binding){"x.1", 5}, 2, dims), PHASOR_ERROR_INPUT, "x.1");
-    ASSERT_FAILS(sizes_of(&o, (phasor_binding){"x.1", 33}, none, 1, dims), PHASOR_ERROR_INPUT, "1..32");
-    ASSERT_FAILS(sizes_of(&o, (phasor_binding){"x.0", 3}, none, 1, dims), PHASOR_ERROR_INPUT, "always 2");
-    ASSERT_FAILS(sizes_of(&o, (phasor_binding){"x.9", 3}, none, 1, dims), PHASOR_ERROR_INPUT, "4 dims");
-    ASSERT_FAILS(sizes_of(&o, (phasor_binding){"y.1", 3}, none, 1, dims), PHASOR_ERROR_INPUT, "y.1");
-    ASSERT_FAILS(phasor_program_sizes(o.program, NULL, 0, dims, 2), PHASOR_ERROR_USAGE, "room for 2");
+    ASSERT_FAILS(sizes_of(&o, (phasor_binding){"s27", 4}, (phasor_binding){"x.1", 5}, 2, dims),
+                 PHASOR_ERROR_INPUT, "x.1");
+    ASSERT_FAILS(sizes_of(&o, (phasor_binding){"x.1", 33}, none, 1, dims), PHASOR_ERROR_INPUT,
+                 "1..32");
+    ASSERT_FAILS(sizes_of(&o, (phasor_binding){"x.0", 3}, none, 1, dims), PHASOR_ERROR_INPUT,
+                 "always 2");
+    ASSERT_FAILS(sizes_of(&o, (phasor_binding){"x.9", 3}, none, 1, dims), PHASOR_ERROR_INPUT,
+                 "4 dims");
+    ASSERT_FAILS(sizes_of(&o, (phasor_binding){"y.1", 3}, none, 1, dims), PHASOR_ERROR_INPUT,
+                 "y.1");
+    ASSERT_FAILS(phasor_program_sizes(o.program, NULL, 0, dims, 2), PHASOR_ERROR_USAGE,
+                 "room for 2");
     opened_close(&o);
     ASSERT_NO_LEAKS();
 }
@@ -162,7 +173,8 @@ Test(program, refusals)
     ASSERT_NO_LEAKS();
 }
 
-/* A program that the rules leave runs on the CPU where the device was left open; an explicit one never falls back. */
+/* A program that the rules leave runs on the CPU where the device was left open; an explicit one
+ * never falls back. */
 Test(program, left_as_it_is)
 {
     struct opened o;
@@ -193,14 +205,16 @@ Test(program, files_that_are_none)
     phasor_program *program;
     const phasor_options options = options_for(ON_CPU);
     ASSERT_OK(phasor_open(&runtime, &options));
-    ASSERT_FAILS(phasor_program_load(runtime, "/there/is/none.pt2", NULL, &program), PHASOR_ERROR_FILE, "/there/is/none.pt2");
-    ASSERT_FAILS(phasor_program_load_memory(runtime, "nothing", 7, "bytes", NULL, &program), PHASOR_ERROR_FILE, "bytes");
+    ASSERT_FAILS(phasor_program_load(runtime, "/there/is/none.pt2", NULL, &program),
+                 PHASOR_ERROR_FILE, "/there/is/none.pt2");
+    ASSERT_FAILS(phasor_program_load_memory(runtime, "nothing", 7, "bytes", NULL, &program),
+                 PHASOR_ERROR_FILE, "bytes");
     cr_assert_null(program);
     phasor_close(runtime);
     ASSERT_NO_LEAKS();
 }
 
-/* -- wrong inputs ---------------------------------------------------------------------------------------------- */
+/* -- wrong inputs ------------------------------------------------------------------------------ */
 
 static void wrong_input(struct opened *o, DLTensor tensor, const char *text)
 {
@@ -208,7 +222,8 @@ static void wrong_input(struct opened *o, DLTensor tensor, const char *text)
     memcpy(in, o->in, sizeof in);
     in[0] = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &tensor};
     memset(out, 0x5a, sizeof out);
-    ASSERT_FAILS(phasor_run(o->program, NULL, in, o->in_count, out, o->out_count, NULL), PHASOR_ERROR_INPUT, text);
+    ASSERT_FAILS(phasor_run(o->program, NULL, in, o->in_count, out, o->out_count, NULL),
+                 PHASOR_ERROR_INPUT, text);
     cr_assert(strstr(phasor_message(), "x"), "the input's name: %s", phasor_message());
     for (size_t i = 0; i < sizeof out; i++)
         cr_assert_eq(((unsigned char *)out)[i], 0x5a, "nothing was written to outputs");
@@ -258,14 +273,19 @@ Test(inputs, wrong_kinds)
     struct opened o;
     opened_case(&o, ON_CPU, "int_input", "plain");
     phasor_value in[2] = {o.in[0], {.kind = PHASOR_FLOAT, .real = 5}};
-    ASSERT_FAILS(phasor_run(o.program, NULL, in, 2, o.out, 1, NULL), PHASOR_ERROR_INPUT, "start): a float; expected an int");
+    ASSERT_FAILS(phasor_run(o.program, NULL, in, 2, o.out, 1, NULL), PHASOR_ERROR_INPUT,
+                 "start): a float; expected an int");
     in[1] = o.in[1];
     in[0].kind = PHASOR_NONE;
-    ASSERT_FAILS(phasor_run(o.program, NULL, in, 2, o.out, 1, NULL), PHASOR_ERROR_INPUT, "None; expected a tensor");
+    ASSERT_FAILS(phasor_run(o.program, NULL, in, 2, o.out, 1, NULL), PHASOR_ERROR_INPUT,
+                 "None; expected a tensor");
     in[0] = (phasor_value){.kind = PHASOR_TENSOR};
-    ASSERT_FAILS(phasor_run(o.program, NULL, in, 2, o.out, 1, NULL), PHASOR_ERROR_INPUT, "NULL pointer");
-    ASSERT_FAILS(phasor_run(o.program, NULL, in, 1, o.out, 1, NULL), PHASOR_ERROR_INPUT, "1 inputs; plain takes 2");
-    ASSERT_FAILS(phasor_run(o.program, NULL, o.in, 2, o.out, 2, NULL), PHASOR_ERROR_INPUT, "room for 2 outputs");
+    ASSERT_FAILS(phasor_run(o.program, NULL, in, 2, o.out, 1, NULL), PHASOR_ERROR_INPUT,
+                 "NULL pointer");
+    ASSERT_FAILS(phasor_run(o.program, NULL, in, 1, o.out, 1, NULL), PHASOR_ERROR_INPUT,
+                 "1 inputs; plain takes 2");
+    ASSERT_FAILS(phasor_run(o.program, NULL, o.in, 2, o.out, 2, NULL), PHASOR_ERROR_INPUT,
+                 "room for 2 outputs");
     in[0] = o.in[0];
     in[1].integer = 63;
     ASSERT_FAILS(phasor_run(o.program, NULL, in, 2, o.out, 1, NULL), PHASOR_ERROR_INPUT, "start");
@@ -273,10 +293,12 @@ Test(inputs, wrong_kinds)
     ASSERT_NO_LEAKS();
 }
 
-/* -- results --------------------------------------------------------------------------------------------------- */
+/* -- results ----------------------------------------------------------------------------------- */
 
-static const char *const some_cases[] = {"qk_rope_bf16_dynamic", "nested_inputs", "int_input", "stored_weights", "mix_twenty",
-                                         "op_empty_rows", "op_complex_output", "video_rope_f64", "joins", "assign_slice"};
+static const char *const some_cases[] = {"qk_rope_bf16_dynamic", "nested_inputs",  "int_input",
+                                         "stored_weights",       "mix_twenty",     "op_empty_rows",
+                                         "op_complex_output",    "video_rope_f64", "joins",
+                                         "assign_slice"};
 
 Test(run, owned_outputs)
 {
@@ -325,8 +347,12 @@ static void buffer_make(struct buffer *b, const DLTensor *like, int64_t gap)
     b->nbytes = (size_t)stride * (like->dtype.bits / 8) + 64;
     b->bytes = malloc(b->nbytes);
     memset(b->bytes, 0x77, b->nbytes);
-    b->tensor = (DLTensor){.data = b->bytes, .device = {kDLCPU, 0}, .ndim = like->ndim, .dtype = like->dtype,
-                           .shape = b->shape, .strides = b->strides};
+    b->tensor = (DLTensor){.data = b->bytes,
+                           .device = {kDLCPU, 0},
+                           .ndim = like->ndim,
+                           .dtype = like->dtype,
+                           .shape = b->shape,
+                           .strides = b->strides};
 }
 
 Test(run, into_buffers_with_gaps)
@@ -350,7 +376,9 @@ Test(run, into_buffers_with_gaps)
             for (int i = 0; i < o.out_count; i++) {
                 const DLTensor *t = &buffers[i].tensor;
                 if (buffers[i].bytes && tensor_count(t) && t->ndim)
-                    cr_assert_eq(buffers[i].bytes[(size_t)t->shape[t->ndim - 1] * (t->dtype.bits / 8)], 0x77, "the gap");
+                    cr_assert_eq(
+                        buffers[i].bytes[(size_t)t->shape[t->ndim - 1] * (t->dtype.bits / 8)], 0x77,
+                        "the gap");
                 free(buffers[i].bytes);
             }
             opened_close(&o);
@@ -386,7 +414,8 @@ Test(run, inputs_of_any_strides)
             ASSERT_OK(phasor_copy_to_host(o.runtime, &o.out[0].owned->dl_tensor, got, sizeof got));
             for (int i = 0; i < 20; i++) {
                 const int row = k == 2 ? 3 : i / 5; /* stride 0: the last row was written last */
-                cr_assert_float_eq(got[i], x[5 * row + i % 5] * 2 + 1, 1e-5, "turn %d, element %d", turn, i);
+                cr_assert_float_eq(got[i], x[5 * row + i % 5] * 2 + 1, 1e-5, "turn %d, element %d",
+                                   turn, i);
             }
             opened_delete(&o);
         }
@@ -410,13 +439,17 @@ Test(run, outputs_that_overlap)
         a.data = memory + 1;
         b.data = other;
         const phasor_value inputs[1] = {{.kind = PHASOR_TENSOR, .tensor = &in}};
-        phasor_value out[2] = {{.kind = PHASOR_TENSOR, .tensor = &a}, {.kind = PHASOR_TENSOR, .tensor = &b}};
-        ASSERT_FAILS(phasor_run_into(o.program, NULL, inputs, 1, out, 2, NULL), PHASOR_ERROR_INPUT, "in part");
+        phasor_value out[2] = {{.kind = PHASOR_TENSOR, .tensor = &a},
+                               {.kind = PHASOR_TENSOR, .tensor = &b}};
+        ASSERT_FAILS(phasor_run_into(o.program, NULL, inputs, 1, out, 2, NULL), PHASOR_ERROR_INPUT,
+                     "in part");
         a.data = other + 4;
-        ASSERT_FAILS(phasor_run_into(o.program, NULL, inputs, 1, out, 2, NULL), PHASOR_ERROR_INPUT, "overlaps output 0");
+        ASSERT_FAILS(phasor_run_into(o.program, NULL, inputs, 1, out, 2, NULL), PHASOR_ERROR_INPUT,
+                     "overlaps output 0");
         a.data = other + 32;
         a.strides = zero;
-        ASSERT_FAILS(phasor_run_into(o.program, NULL, inputs, 1, out, 2, NULL), PHASOR_ERROR_INPUT, "elements overlap");
+        ASSERT_FAILS(phasor_run_into(o.program, NULL, inputs, 1, out, 2, NULL), PHASOR_ERROR_INPUT,
+                     "elements overlap");
         a.strides = NULL;
         a.data = memory;
         ASSERT_OK(phasor_run_into(o.program, NULL, inputs, 1, out, 2, NULL));
@@ -442,7 +475,8 @@ Test(run, changed_inputs)
         tx.data = x;
         tx.strides = strides;
         ty.data = y;
-        const phasor_value in[2] = {{.kind = PHASOR_TENSOR, .tensor = &tx}, {.kind = PHASOR_TENSOR, .tensor = &ty}};
+        const phasor_value in[2] = {{.kind = PHASOR_TENSOR, .tensor = &tx},
+                                    {.kind = PHASOR_TENSOR, .tensor = &ty}};
         ASSERT_OK(phasor_run(o.program, NULL, in, 2, o.out, 2, NULL));
         for (int i = 0; i < 24; i++)
             cr_assert_float_eq(x[i], i % 2 ? -1 : (float)i, 1e-6, "%d is %g", i, (double)x[i]);

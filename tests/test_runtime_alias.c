@@ -1,11 +1,12 @@
-/* test_runtime_alias.c - outputs that share memory, with each other or with an input: strides, what is shared, and every
- * order of deletion, on any thread, while program and runtime are open and after they are closed. */
+/* test_runtime_alias.c - outputs that share memory, with each other or with an input: strides, what
+ * is shared, and every order of deletion, on any thread, while program and runtime are open and
+ * after they are closed. */
 #include "support/leak.h"
 #include "support/runtime_case.h"
 
 #include <pthread.h>
 
-/* -- what is shared -------------------------------------------------------------------------------------------- */
+/* -- what is shared ---------------------------------------------------------------------------- */
 
 static const DLTensor *tensor_of(const struct opened *o, int i)
 {
@@ -13,13 +14,15 @@ static const DLTensor *tensor_of(const struct opened *o, int i)
     return &o->out[i].owned->dl_tensor;
 }
 
-static void strides_expect(const struct opened *o, int i, int64_t offset, int rank, const int64_t *strides)
+static void strides_expect(const struct opened *o, int i, int64_t offset, int rank,
+                           const int64_t *strides)
 {
     const DLTensor *t = tensor_of(o, i);
     cr_assert_eq(t->ndim, rank);
     cr_assert_eq(t->byte_offset, (uint64_t)offset, "output %d", i);
     for (int d = 0; d < rank; d++)
-        cr_assert_eq(t->strides[d], strides[d], "output %d, dim %d: stride %d", i, d, (int)t->strides[d]);
+        cr_assert_eq(t->strides[d], strides[d], "output %d, dim %d: stride %d", i, d,
+                     (int)t->strides[d]);
 }
 
 static void mix_expect(const struct opened *o)
@@ -33,7 +36,8 @@ static void mix_expect(const struct opened *o)
     strides_expect(o, 5, 0, 1, flat);
     for (int i = 1; i < 5; i++)
         if (i != 3)
-            cr_assert_eq(tensor_of(o, i)->data, tensor_of(o, 0)->data, "outputs 0 and %d share memory", i);
+            cr_assert_eq(tensor_of(o, i)->data, tensor_of(o, 0)->data,
+                         "outputs 0 and %d share memory", i);
     for (int i = 0; i < 6; i++)
         for (int k = 0; k < i; k++)
             cr_assert_neq(o->out[i].owned, o->out[k].owned, "each slot has its own handle");
@@ -78,7 +82,7 @@ Test(alias, mix_owned)
     ASSERT_NO_LEAKS();
 }
 
-/* -- every order of deletion ----------------------------------------------------------------------------------- */
+/* -- every order of deletion ------------------------------------------------------------------- */
 
 enum when { WHILE_OPEN, AFTER_CLOSE, BETWEEN }; /* BETWEEN: half before, half after */
 
@@ -99,7 +103,8 @@ static void delete_one(phasor_value *value, bool on_thread)
     pthread_join(thread, NULL);
 }
 
-static void case_run(const char *name, enum where where, const int *order, enum when when, bool on_thread)
+static void case_run(const char *name, enum where where, const int *order, enum when when,
+                     bool on_thread)
 {
     struct opened o;
     opened_case(&o, where, name, "plain");

@@ -1,9 +1,9 @@
-/* test_runtime_cache.c - what is compiled, kept and found again; callbacks, failures of the device; on the stand-in
- * driver. */
+/* test_runtime_cache.c - what is compiled, kept and found again; callbacks, failures of the device;
+ * on the stand-in driver. */
 #include "support/leak.h"
 #include "support/runtime_case.h"
 
-/* -- the cache and compiling ----------------------------------------------------------------------------------- */
+/* -- the cache and compiling ------------------------------------------------------------------- */
 
 static phasor_counters stats_of(const struct opened *o)
 {
@@ -83,7 +83,8 @@ Test(cache, forbidden_to_compile)
     options.no_compile = true;
     opened_with(&o, &options, "twice", "plain");
     ASSERT_FAILS(opened_run(&o), PHASOR_NOT_READY, "forbidden");
-    ASSERT_FAILS(phasor_program_prepare(o.program, o.in, o.in_count), PHASOR_NOT_READY, "forbidden");
+    ASSERT_FAILS(phasor_program_prepare(o.program, o.in, o.in_count), PHASOR_NOT_READY,
+                 "forbidden");
     opened_close(&o);
     ASSERT_NO_LEAKS();
 }
@@ -169,7 +170,7 @@ Test(cache, few_specialisations_are_kept)
     ASSERT_NO_LEAKS();
 }
 
-/* -- failures -------------------------------------------------------------------------------------------------- */
+/* -- failures ---------------------------------------------------------------------------------- */
 
 Test(failures, device_out_of_memory)
 {

@@ -15,18 +15,23 @@ Test(show, all_stages)
     phasor_free(text);
     ASSERT_OK(phasor_program_show(o.program, "plan", true, o.in, 2, &text));
     cr_assert(strstr(text, "{\"kernels\": [{\"name\": \"phasor_"), "%s", text);
-    cr_assert(strstr(text, "\"operators\": ") && strstr(text, "\"bytes\": ") && strstr(text, "\"workspace\": 0"));
+    cr_assert(strstr(text, "\"operators\": ") && strstr(text, "\"bytes\": ") &&
+              strstr(text, "\"workspace\": 0"));
     phasor_free(text);
     ASSERT_OK(phasor_program_show(o.program, "plan", false, o.in, 2, &text));
     phasor_free(text);
     ASSERT_OK(phasor_program_show(o.program, "cuda", false, o.in, 2, &text));
-    cr_assert(strstr(text, "aten.mul.Tensor") && strstr(text, "programs.py") && strstr(text, "__global__"));
+    cr_assert(strstr(text, "aten.mul.Tensor") && strstr(text, "programs.py") &&
+              strstr(text, "__global__"));
     phasor_free(text);
     ASSERT_OK(phasor_program_show(o.program, "ptx", false, o.in, 2, &text));
     phasor_free(text);
-    ASSERT_FAILS(phasor_program_show(o.program, "soup", false, NULL, 0, &text), PHASOR_ERROR_USAGE, "soup");
-    ASSERT_FAILS(phasor_program_show(o.program, "cuda", false, NULL, 0, &text), PHASOR_ERROR_USAGE, "shapes");
-    ASSERT_FAILS(phasor_program_show(o.program, "cuda", true, o.in, 2, &text), PHASOR_ERROR_USAGE, "JSON");
+    ASSERT_FAILS(phasor_program_show(o.program, "soup", false, NULL, 0, &text), PHASOR_ERROR_USAGE,
+                 "soup");
+    ASSERT_FAILS(phasor_program_show(o.program, "cuda", false, NULL, 0, &text), PHASOR_ERROR_USAGE,
+                 "shapes");
+    ASSERT_FAILS(phasor_program_show(o.program, "cuda", true, o.in, 2, &text), PHASOR_ERROR_USAGE,
+                 "JSON");
     opened_close(&o);
     ASSERT_NO_LEAKS();
 }
@@ -85,7 +90,8 @@ Test(show, tensor_files)
     cr_assert(phasor_tensors_name(tensors, 0) != NULL);
     cr_assert_not(phasor_tensors_find(tensors, "c", &v));
     phasor_tensors_close(tensors);
-    ASSERT_FAILS(phasor_tensors_read("/there/is/none", &tensors), PHASOR_ERROR_FILE, "/there/is/none");
+    ASSERT_FAILS(phasor_tensors_read("/there/is/none", &tensors), PHASOR_ERROR_FILE,
+                 "/there/is/none");
     opened_close(&o);
     folder_remove(folder);
     ASSERT_NO_LEAKS();

@@ -1,11 +1,11 @@
-/* test_runtime_state.c - buffers that a program changes, and capture of streams, on the CPU device and the stand-in
- * driver. */
+/* test_runtime_state.c - buffers that a program changes, and capture of streams, on the CPU device
+ * and the stand-in driver. */
 #include "support/leak.h"
 #include "support/runtime_case.h"
 
 #include <unistd.h>
 
-/* -- state ----------------------------------------------------------------------------------------------------- */
+/* -- state ------------------------------------------------------------------------------------- */
 
 static void state_run(struct opened *o, phasor_state *state)
 {
@@ -91,11 +91,13 @@ Test(state, index_out_of_range_is_reported_once)
     ASSERT_NO_LEAKS();
 }
 
-/* -- capture --------------------------------------------------------------------------------------------------- */
+/* -- capture ----------------------------------------------------------------------------------- */
 
 struct driver {
-    int (*begin)(void *, int), (*end)(void *, void **), (*stream_new)(void **, unsigned), (*stream_free)(void *);
-    int (*instantiate)(void **, void *, unsigned long long), (*launch)(void *, void *), (*graph_free)(void *);
+    int (*begin)(void *, int), (*end)(void *, void **), (*stream_new)(void **, unsigned),
+        (*stream_free)(void *);
+    int (*instantiate)(void **, void *, unsigned long long), (*launch)(void *, void *),
+        (*graph_free)(void *);
     int (*retain)(void **, int), (*release)(int), (*make_current)(void *);
     void *context, *stream;
 };
@@ -153,7 +155,8 @@ static phasor_value device_copy(const struct opened *o, const DLTensor *from)
     return out;
 }
 
-/* Into device tensors that a first run made; the second has another workspace and the same results. */
+/* Into device tensors that a first run made; the second has another workspace and the same results.
+ */
 static void capture_case(const char *name)
 {
     struct opened o;
@@ -181,13 +184,15 @@ static void capture_case(const char *name)
 
     ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
     cr_assert_eq(driver.begin(driver.stream, 2), 0);
-    ASSERT_FAILS(phasor_run_into(o.program, NULL, o.in, o.in_count, out, o.out_count, driver.stream),
-                 PHASOR_NOT_READY, "host memory");
+    ASSERT_FAILS(
+        phasor_run_into(o.program, NULL, o.in, o.in_count, out, o.out_count, driver.stream),
+        PHASOR_NOT_READY, "host memory");
     ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
     ASSERT_OK(phasor_run_into(o.program, NULL, in, o.in_count, out, o.out_count, driver.stream));
     cr_assert_eq(driver.end(driver.stream, &graph), 0);
     for (int i = 0; i < o.out_count; i++)
-        memset((char *)out[i].tensor->data + out[i].tensor->byte_offset, 0x55, 64); /* the stand-in's memory is the host's */
+        memset((char *)out[i].tensor->data + out[i].tensor->byte_offset, 0x55,
+               64); /* the stand-in's memory is the host's */
     cr_assert_eq(driver.instantiate(&executable, graph, 0), 0);
     cr_assert_eq(driver.launch(executable, driver.stream), 0);
     opened_expect(&o);
@@ -223,7 +228,8 @@ Test(capture, warm_calls_allocate_nothing)
     out = (phasor_value){.kind = PHASOR_TENSOR, .tensor = &o.out[0].owned->dl_tensor};
     ASSERT_OK(phasor_run_into(o.program, NULL, &in, 1, &out, 1, NULL));
     const long before = stand_in_get("stand_in_allocations");
-    setenv("PHASOR_STAND_IN_FAIL", "cuMemAllocFromPoolAsync=2,cuMemAlloc_v2=2,cuStreamSynchronize=999", 1);
+    setenv("PHASOR_STAND_IN_FAIL",
+           "cuMemAllocFromPoolAsync=2,cuMemAlloc_v2=2,cuStreamSynchronize=999", 1);
     for (int i = 0; i < 5; i++)
         ASSERT_OK(phasor_run_into(o.program, NULL, &in, 1, &out, 1, NULL));
     unsetenv("PHASOR_STAND_IN_FAIL");

@@ -1,7 +1,9 @@
-/* test_runtime_threads.c - many threads on one program: new sizes at once, both forms, outputs deleted elsewhere. A plain
- * program, because Criterion's runner does not start under the thread sanitizer.
+/* test_runtime_threads.c - many threads on one program: new sizes at once, both forms, outputs
+ * deleted elsewhere. A plain program, because Criterion's runner does not start under the thread
+ * sanitizer.
  *
- *     8 threads x 40 calls, start 0..7 in turn   ->   the bytes that one thread got for that start before
+ *     8 threads x 40 calls, start 0..7 in turn   ->   the bytes that one thread got for that start
+ * before
  */
 #include "phasor.h"
 
@@ -12,12 +14,12 @@
 
 enum { THREADS = 8, CALLS = 40, STARTS = 8, COUNT = 2 * 6 * 2 * 16 };
 
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        if ((call) != PHASOR_OK) {                                                                 \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, phasor_message());       \
-            exit(1);                                                                               \
-        }                                                                                          \
+#define CHECK(call)                                                                          \
+    do {                                                                                     \
+        if ((call) != PHASOR_OK) {                                                           \
+            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, phasor_message()); \
+            exit(1);                                                                         \
+        }                                                                                    \
     } while (0)
 
 static phasor_runtime *runtime;
@@ -48,7 +50,8 @@ static void compare(const float *got, int start)
 
 static void call_owned(int start, float *got)
 {
-    const phasor_value in[2] = {{.kind = PHASOR_TENSOR, .tensor = &x}, {.kind = PHASOR_INT, .integer = start}};
+    const phasor_value in[2] = {{.kind = PHASOR_TENSOR, .tensor = &x},
+                                {.kind = PHASOR_INT, .integer = start}};
     phasor_value out;
     CHECK(phasor_run(program, NULL, in, 2, &out, 1, NULL));
     CHECK(phasor_copy_to_host(runtime, &out.owned->dl_tensor, got, COUNT * sizeof *got));
@@ -59,7 +62,8 @@ static void call_into(int start, float *got)
 {
     int64_t shape[4] = {2, 6, 2, 16};
     DLTensor t = {.data = got, .device = {kDLCPU, 0}, .ndim = 4, .dtype = x.dtype, .shape = shape};
-    const phasor_value in[2] = {{.kind = PHASOR_TENSOR, .tensor = &x}, {.kind = PHASOR_INT, .integer = start}};
+    const phasor_value in[2] = {{.kind = PHASOR_TENSOR, .tensor = &x},
+                                {.kind = PHASOR_INT, .integer = start}};
     phasor_value out = {.kind = PHASOR_TENSOR, .tensor = &t};
     CHECK(phasor_run_into(program, NULL, in, 2, &out, 1, NULL));
 }
@@ -78,7 +82,8 @@ static void *work(void *number)
 
 static void open_all(phasor_device_kind device)
 {
-    const phasor_options options = {.size = sizeof options, .device = device, .cache = ":memory:", .specialisations = 5};
+    const phasor_options options = {
+        .size = sizeof options, .device = device, .cache = ":memory:", .specialisations = 5};
     CHECK(phasor_open(&runtime, &options));
     CHECK(phasor_program_load(runtime, PHASOR_TEST_CASES "/int_input/plain.pt2", NULL, &program));
 }

@@ -1,11 +1,13 @@
-/* test_special.c - every MAP row at zeros of both signs, infinities, NaN, denormal, tiny and huge numbers: the evaluator on
- * the complex graph, the evaluator on the rewritten one and the generated code give what eager PyTorch gives.
+/* test_special.c - every MAP row at zeros of both signs, infinities, NaN, denormal, tiny and huge
+ * numbers: the evaluator on the complex graph, the evaluator on the rewritten one and the generated
+ * code give what eager PyTorch gives.
  *
- *     exp.c64 of data/special_cpu.safetensors, data/special_cuda.safetensors   <- make/special_values.py
+ *     exp.c64 of data/special_cpu.safetensors, data/special_cuda.safetensors   <-
+ * make/special_values.py
  *
- * A number must be eager's on the CPU or on CUDA: where those two agree there is one answer. NaN, infinities and signs of
- * zeros must be the same; other numbers may differ by units in the last place of the complex value. `exceptions` says where
- * Phasor differs from both, and why. */
+ * A number must be eager's on the CPU or on CUDA: where those two agree there is one answer. NaN,
+ * infinities and signs of zeros must be the same; other numbers may differ by units in the last
+ * place of the complex value. `exceptions` says where Phasor differs from both, and why. */
 #include "leak.h"
 #include "load/safetensors.h"
 #include "program_run.h"
@@ -32,7 +34,8 @@ static const DLTensor *stored(int file, const char *name, enum dtype dtype)
     char key[96];
     phasor_value found;
     snprintf(key, sizeof key, "%s.%s", name, dtype_text(dtype));
-    cr_assert(tensors_find(files[file], key, &found) && found.kind == PHASOR_TENSOR, "no %s in the data", key);
+    cr_assert(tensors_find(files[file], key, &found) && found.kind == PHASOR_TENSOR,
+              "no %s in the data", key);
     return found.tensor;
 }
 
@@ -51,7 +54,7 @@ static double part_at(const DLTensor *t, int64_t at)
     return t->dtype.bits == 32 ? ((const float *)t->data)[at] : ((const uint8_t *)t->data)[at];
 }
 
-/* -- programs -------------------------------------------------------------------------------------------------- */
+/* -- programs ---------------------------------------------------------------------------------- */
 
 static void add_program(enum op op, enum dtype dtype, const char *name, const char *number)
 {
@@ -69,11 +72,14 @@ static void add_program(enum op op, enum dtype dtype, const char *name, const ch
 
     const long n = (long)(parts_of(s->operands[0]) / (dtype_is_complex(dtype) ? 2 : 1));
     const char *type = dtype_text(dtype), *row = op_info[op].name;
-    int length = snprintf(s->text, TEXT_SIZE, "phasor 1 \"%s\"\ninput x: %s[%ld]\n", s->key, type, n);
+    int length =
+        snprintf(s->text, TEXT_SIZE, "phasor 1 \"%s\"\ninput x: %s[%ld]\n", s->key, type, n);
     if (number)
-        length += snprintf(s->text + length, (size_t)(TEXT_SIZE - length), "y = scalar value=%s : %s[]\n", number, type);
+        length += snprintf(s->text + length, (size_t)(TEXT_SIZE - length),
+                           "y = scalar value=%s : %s[]\n", number, type);
     else if (s->arity == 2)
-        length += snprintf(s->text + length, (size_t)(TEXT_SIZE - length), "input y: %s[%ld]\n", type, n);
+        length +=
+            snprintf(s->text + length, (size_t)(TEXT_SIZE - length), "input y: %s[%ld]\n", type, n);
     snprintf(s->text + length, (size_t)(TEXT_SIZE - length), "z = %s(x%s)\noutput z\n", row,
              s->arity == 2 || number ? ", y" : "");
     program_open(&s->program, s->text);
@@ -92,7 +98,7 @@ static bool is_defined(enum op op, enum dtype dtype)
 
 static const struct {
     const char *name, *exponent;
-} powers[] = {{"pow_2", "2"},        {"pow_3", "3"},     {"pow_minus_1", "-1"},
+} powers[] = {{"pow_2", "2"},        {"pow_3", "3"},      {"pow_minus_1", "-1"},
               {"pow_minus_2", "-2"}, {"pow_half", "0.5"}, {"pow_0", "0"}};
 
 static void add_programs(void)
@@ -108,7 +114,7 @@ static void add_programs(void)
     }
 }
 
-/* -- comparing ------------------------------------------------------------------------------------------------- */
+/* -- comparing --------------------------------------------------------------------------------- */
 
 /* One number against eager's; `size` is the length of eager's complex value. */
 static bool agrees(const struct special *s, double got, double expected, double size)
@@ -126,50 +132,59 @@ static bool agrees(const struct special *s, double got, double expected, double 
 
 static bool number_agrees(const struct special *s, double got, int64_t at)
 {
-    const bool pairs = program_count(&s->program, 0) > 0 && dtype_is_complex(s->program.outputs[LINK_LOADED][0].dtype);
+    const bool pairs = program_count(&s->program, 0) > 0 &&
+                       dtype_is_complex(s->program.outputs[LINK_LOADED][0].dtype);
     for (int file = 0; file < 2; file++) {
         const double expected = part_at(s->eager[file], at);
-        const double size = pairs ? hypot(expected, part_at(s->eager[file], at ^ 1)) : fabs(expected);
+        const double size =
+            pairs ? hypot(expected, part_at(s->eager[file], at ^ 1)) : fabs(expected);
         if (agrees(s, got, expected, size))
             return true;
     }
     return false;
 }
 
-/* -- exceptions ------------------------------------------------------------------------------------------------ */
+/* -- exceptions -------------------------------------------------------------------------------- */
 
 static double operand_part(const struct special *s, int operand, int64_t at)
 {
     return part_at(s->operands[operand], at);
 }
 
-/* Eager multiplies the second operand by alpha, which is 1+0i, also where it is left out: an infinite part of it makes
- * the other part NaN, and -0 may become 0. Phasor adds. */
-static bool is_sum_with_alpha(const struct special *s, enum program_link link, int64_t at, double got)
+/* Eager multiplies the second operand by alpha, which is 1+0i, also where it is left out: an
+ * infinite part of it makes the other part NaN, and -0 may become 0. Phasor adds. */
+static bool is_sum_with_alpha(const struct special *s, enum program_link link, int64_t at,
+                              double got)
 {
     (void)link;
     const double eager = part_at(s->eager[0], at);
     return (isnan(eager) && !isfinite(operand_part(s, 1, at ^ 1))) || (got == 0 && eager == 0);
 }
 
-/* Whole powers are products: where one of them overflows, infinities meet and their signs, or that they become NaN, depend
- * on the order of operations, which is another one in each of eager's devices. */
-static bool is_overflown_product(const struct special *s, enum program_link link, int64_t at, double got)
+/* Whole powers are products: where one of them overflows, infinities meet and their signs, or that
+ * they become NaN, depend on the order of operations, which is another one in each of eager's
+ * devices. */
+static bool is_overflown_product(const struct special *s, enum program_link link, int64_t at,
+                                 double got)
 {
     (void)link;
-    return !isfinite(got) && !isfinite(part_at(s->eager[0], at)) && !isfinite(part_at(s->eager[1], at));
+    return !isfinite(got) && !isfinite(part_at(s->eager[0], at)) &&
+           !isfinite(part_at(s->eager[1], at));
 }
 
-/* The evaluator makes products of any whole exponent, for a tensor of exponents too, where eager and the rewritten graph go
- * through the logarithm: exact, and another infinity or NaN at an infinite base. */
+/* The evaluator makes products of any whole exponent, for a tensor of exponents too, where eager
+ * and the rewritten graph go through the logarithm: exact, and another infinity or NaN at an
+ * infinite base. */
 static bool is_whole_power(const struct special *s, enum program_link link, int64_t at, double got)
 {
     (void)got;
-    return link == LINK_LOADED && operand_part(s, 1, at | 1) == 0 && isfinite(operand_part(s, 1, at & ~1));
+    return link == LINK_LOADED && operand_part(s, 1, at | 1) == 0 &&
+           isfinite(operand_part(s, 1, at & ~1));
 }
 
 /* The last place of the angle is more than a turn: signs are as they fall. */
-static bool is_power_of_any_angle(const struct special *s, enum program_link link, int64_t at, double got)
+static bool is_power_of_any_angle(const struct special *s, enum program_link link, int64_t at,
+                                  double got)
 {
     (void)link;
     const double largest = fmax(fabs(operand_part(s, 1, at)), fabs(operand_part(s, 1, at ^ 1)));
@@ -180,18 +195,16 @@ static const struct {
     const char *key; /* how it starts */
     bool (*holds)(const struct special *s, enum program_link link, int64_t at, double got);
 } exceptions[] = {
-    {"add.c", is_sum_with_alpha},
-    {"sub.c", is_sum_with_alpha},
-    {"pow.c", is_whole_power},
-    {"pow.c", is_power_of_any_angle},
-    {"pow_2.c", is_overflown_product},
-    {"pow_3.c", is_overflown_product},
+    {"add.c", is_sum_with_alpha},      {"sub.c", is_sum_with_alpha},
+    {"pow.c", is_whole_power},         {"pow.c", is_power_of_any_angle},
+    {"pow_2.c", is_overflown_product}, {"pow_3.c", is_overflown_product},
 };
 
 static bool is_exception(const struct special *s, enum program_link link, int64_t at, double got)
 {
     for (size_t i = 0; i < sizeof exceptions / sizeof *exceptions; i++)
-        if (strncmp(s->key, exceptions[i].key, strlen(exceptions[i].key)) == 0 && exceptions[i].holds(s, link, at, got))
+        if (strncmp(s->key, exceptions[i].key, strlen(exceptions[i].key)) == 0 &&
+            exceptions[i].holds(s, link, at, got))
             return true;
     return false;
 }
@@ -199,12 +212,14 @@ static bool is_exception(const struct special *s, enum program_link link, int64_
 static void describe(const struct special *s, int64_t at, char *text, size_t size)
 {
     const bool pairs = dtype_is_complex(s->dtype);
-    const int64_t element = dtype_is_complex(s->program.outputs[LINK_LOADED][0].dtype) ? at / 2 : at;
+    const int64_t element =
+        dtype_is_complex(s->program.outputs[LINK_LOADED][0].dtype) ? at / 2 : at;
     int length = 0;
     for (int i = 0; i < s->arity; i++) {
         const DLTensor *t = s->operands[i];
-        length += snprintf(text + length, size - (size_t)length, pairs ? "%s(%g, %g)" : "%s%g", i ? ", " : "",
-                           part_at(t, pairs ? 2 * element : element), pairs ? part_at(t, 2 * element + 1) : 0);
+        length += snprintf(text + length, size - (size_t)length, pairs ? "%s(%g, %g)" : "%s%g",
+                           i ? ", " : "", part_at(t, pairs ? 2 * element : element),
+                           pairs ? part_at(t, 2 * element + 1) : 0);
     }
 }
 
@@ -219,8 +234,10 @@ static void check_special(struct special *s)
                 continue;
             char operands[160];
             describe(s, i, operands, sizeof operands);
-            cr_expect(s->failures++ >= SHOWN, "%s(%s), part %d, by the %s: %.9g; eager %.9g (CPU), %.9g (CUDA)", s->key,
-                      operands, (int)(i % 2), program_links[link], got, part_at(s->eager[0], i), part_at(s->eager[1], i));
+            cr_expect(s->failures++ >= SHOWN,
+                      "%s(%s), part %d, by the %s: %.9g; eager %.9g (CPU), %.9g (CUDA)", s->key,
+                      operands, (int)(i % 2), program_links[link], got, part_at(s->eager[0], i),
+                      part_at(s->eager[1], i));
         }
     }
 }
@@ -228,8 +245,10 @@ static void check_special(struct special *s)
 Test(special, rows_at_special_numbers, .timeout = 600)
 {
     enum { BATCH = 64 };
-    cr_assert_eq(tensors_read(PHASOR_TEST_CASES "/../data/special_cpu.safetensors", &files[0]), PHASOR_OK);
-    cr_assert_eq(tensors_read(PHASOR_TEST_CASES "/../data/special_cuda.safetensors", &files[1]), PHASOR_OK);
+    cr_assert_eq(tensors_read(PHASOR_TEST_CASES "/../data/special_cpu.safetensors", &files[0]),
+                 PHASOR_OK);
+    cr_assert_eq(tensors_read(PHASOR_TEST_CASES "/../data/special_cuda.safetensors", &files[1]),
+                 PHASOR_OK);
     add_programs();
     for (int first = 0; first < count; first += BATCH) {
         struct program_run *batch[BATCH];

@@ -58,8 +58,9 @@ static void builtins_open(const char *path)
 {
     char pattern[PATH_MAX], file[PATH_MAX];
     glob_t found = {0};
-    if (!realpath(path, file) || snprintf(pattern, sizeof pattern, "%.*s/libnvrtc-builtins.so*",
-                                          (int)(strrchr(file, '/') - file), file) >= (int)sizeof pattern)
+    if (!realpath(path, file) ||
+        snprintf(pattern, sizeof pattern, "%.*s/libnvrtc-builtins.so*",
+                 (int)(strrchr(file, '/') - file), file) >= (int)sizeof pattern)
         return;
     if (glob(pattern, 0, NULL, &found) == 0)
         for (size_t i = 0; i < found.gl_pathc; i++)
@@ -111,8 +112,8 @@ static void *place_open(struct search *search, const struct place *place)
 static void *beside_open(struct search *search)
 {
     static const char *const folders[] = {
-        "cuda-wheels/nvidia/cu1[3-9]/lib", "cuda-wheels/nvidia/cuda_nvrtc/lib",
-        "../cuda-wheels/nvidia/cu1[3-9]/lib", "../cuda-wheels/nvidia/cuda_nvrtc/lib",
+        "cuda-wheels/nvidia/cu1[3-9]/lib",       "cuda-wheels/nvidia/cuda_nvrtc/lib",
+        "../cuda-wheels/nvidia/cu1[3-9]/lib",    "../cuda-wheels/nvidia/cuda_nvrtc/lib",
         "../../cuda-wheels/nvidia/cu1[3-9]/lib", "../../cuda-wheels/nvidia/cuda_nvrtc/lib"};
     Dl_info self;
     char folder[PATH_MAX], file[PATH_MAX];

@@ -24,9 +24,10 @@
 /* The functions of NVRTC that are used; all of them are in every version since 11.2. */
 #define NVRTC_FUNCTIONS(X)                                                                         \
     X(Version)                                                                                     \
-    X(GetErrorString) X(GetNumSupportedArchs) X(GetSupportedArchs) X(CreateProgram)                \
-        X(DestroyProgram) X(CompileProgram) X(GetPTXSize) X(GetPTX) X(GetCUBINSize) X(GetCUBIN)    \
-            X(GetProgramLogSize) X(GetProgramLog)
+    X(GetErrorString)                                                                              \
+    X(GetNumSupportedArchs) X(GetSupportedArchs) X(CreateProgram) X(DestroyProgram)                \
+        X(CompileProgram) X(GetPTXSize) X(GetPTX) X(GetCUBINSize) X(GetCUBIN) X(GetProgramLogSize) \
+            X(GetProgramLog)
 
 enum { OPTION_COUNT = 6, LISTED_LINES = 200 };
 
@@ -47,11 +48,11 @@ struct compiler {
 
 static phasor_status compiler_resolve(struct compiler *compiler)
 {
-#define RESOLVE(name)                                                                              \
-    compiler->name = (__typeof__(compiler->name))dlsym(compiler->library.handle, "nvrtc" #name);   \
-    if (!compiler->name)                                                                           \
-        return fail(PHASOR_ERROR_COMPILE,                                                          \
-                    "%s has no function nvrtc" #name "; NVRTC 12.4 or newer is needed",            \
+#define RESOLVE(name)                                                                            \
+    compiler->name = (__typeof__(compiler->name))dlsym(compiler->library.handle, "nvrtc" #name); \
+    if (!compiler->name)                                                                         \
+        return fail(PHASOR_ERROR_COMPILE,                                                        \
+                    "%s has no function nvrtc" #name "; NVRTC 12.4 or newer is needed",          \
                     compiler->library.path);
     NVRTC_FUNCTIONS(RESOLVE)
 #undef RESOLVE

@@ -25,8 +25,8 @@ phasor_status compiler_open(struct compiler **out);
 void compiler_close(struct compiler *compiler); /* NULL is fine */
 
 /* All valid as long as the compiler. */
-const char *
-compiler_version(const struct compiler *compiler);          /* "nvrtc 13.0.88", or "nvrtc 13.0" */
+const char *compiler_version(
+    const struct compiler *compiler);                       /* "nvrtc 13.0.88", or "nvrtc 13.0" */
 const char *compiler_path(const struct compiler *compiler); /* the file that was opened */
 const char *const *compiler_archs(const struct compiler *compiler,
                                   int *count); /* "sm_75", "sm_80" ... */

@@ -29,13 +29,13 @@ phasor_status driver_check(const struct driver *driver, CUresult result, const c
 
 static phasor_status driver_resolve(struct driver *driver, void *library, const char *name)
 {
-#define RESOLVE(field, symbol, type)                                                               \
+#define RESOLVE(field, symbol, type) \
     driver->field = (__typeof__(driver->field))dlsym(library, symbol);
-#define REQUIRE(field, symbol, type)                                                               \
-    RESOLVE(field, symbol, type)                                                                   \
-    if (!driver->field)                                                                            \
-        return fail(PHASOR_ERROR_DEVICE,                                                           \
-                    "%s has no function " symbol "; a driver for CUDA 12 or newer is needed",      \
+#define REQUIRE(field, symbol, type)                                                          \
+    RESOLVE(field, symbol, type)                                                              \
+    if (!driver->field)                                                                       \
+        return fail(PHASOR_ERROR_DEVICE,                                                      \
+                    "%s has no function " symbol "; a driver for CUDA 12 or newer is needed", \
                     name);
     DRIVER_REQUIRED(REQUIRE)
     DRIVER_OPTIONAL(RESOLVE)

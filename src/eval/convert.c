@@ -65,38 +65,38 @@ uint16_t convert_float_to_bf16(float x)
 /* -- memory <-> compute type ------------------------------------------------------------------- */
 
 /* CODEC(dtype, type in memory, compute type, computed from `stored`, stored from `computed`) */
-#define CODECS                                                                                     \
-    CODEC(bool, uint8_t, bool, stored != 0, computed)                                              \
-    CODEC(u8, uint8_t, int64_t, stored, (uint8_t)computed)                                         \
-    CODEC(i8, int8_t, int64_t, stored, (int8_t)computed)                                           \
-    CODEC(i16, int16_t, int64_t, stored, (int16_t)computed)                                        \
-    CODEC(i32, int32_t, int64_t, stored, (int32_t)computed)                                        \
-    CODEC(i64, int64_t, int64_t, stored, computed)                                                 \
-    CODEC(f16, uint16_t, float, convert_f16_to_float(stored), convert_float_to_f16(computed))      \
-    CODEC(bf16, uint16_t, float, convert_bf16_to_float(stored), convert_float_to_bf16(computed))   \
-    CODEC(f32, float, float, stored, computed)                                                     \
-    CODEC(f64, double, double, stored, computed)                                                   \
-    CODEC(c64, float _Complex, float _Complex, stored, computed)                                   \
+#define CODECS                                                                                   \
+    CODEC(bool, uint8_t, bool, stored != 0, computed)                                            \
+    CODEC(u8, uint8_t, int64_t, stored, (uint8_t)computed)                                       \
+    CODEC(i8, int8_t, int64_t, stored, (int8_t)computed)                                         \
+    CODEC(i16, int16_t, int64_t, stored, (int16_t)computed)                                      \
+    CODEC(i32, int32_t, int64_t, stored, (int32_t)computed)                                      \
+    CODEC(i64, int64_t, int64_t, stored, computed)                                               \
+    CODEC(f16, uint16_t, float, convert_f16_to_float(stored), convert_float_to_f16(computed))    \
+    CODEC(bf16, uint16_t, float, convert_bf16_to_float(stored), convert_float_to_bf16(computed)) \
+    CODEC(f32, float, float, stored, computed)                                                   \
+    CODEC(f64, double, double, stored, computed)                                                 \
+    CODEC(c64, float _Complex, float _Complex, stored, computed)                                 \
     CODEC(c128, double _Complex, double _Complex, stored, computed)
 
-#define CODEC(name, memory_type, compute_type, load, store)                                        \
-    static void load_##name(void *result, const void *bytes, int64_t stride, size_t count)         \
-    {                                                                                              \
-        for (size_t i = 0; i < count; i++) {                                                       \
-            memory_type stored;                                                                    \
-            memcpy(&stored, (const char *)bytes + (int64_t)i * stride * (int64_t)sizeof stored,    \
-                   sizeof stored);                                                                 \
-            ((compute_type *)result)[i] = load;                                                    \
-        }                                                                                          \
-    }                                                                                              \
-    static void store_##name(void *bytes, int64_t stride, const void *values, size_t count)        \
-    {                                                                                              \
-        for (size_t i = 0; i < count; i++) {                                                       \
-            const compute_type computed = ((const compute_type *)values)[i];                       \
-            const memory_type stored = store;                                                      \
-            memcpy((char *)bytes + (int64_t)i * stride * (int64_t)sizeof stored, &stored,          \
-                   sizeof stored);                                                                 \
-        }                                                                                          \
+#define CODEC(name, memory_type, compute_type, load, store)                                     \
+    static void load_##name(void *result, const void *bytes, int64_t stride, size_t count)      \
+    {                                                                                           \
+        for (size_t i = 0; i < count; i++) {                                                    \
+            memory_type stored;                                                                 \
+            memcpy(&stored, (const char *)bytes + (int64_t)i * stride * (int64_t)sizeof stored, \
+                   sizeof stored);                                                              \
+            ((compute_type *)result)[i] = load;                                                 \
+        }                                                                                       \
+    }                                                                                           \
+    static void store_##name(void *bytes, int64_t stride, const void *values, size_t count)     \
+    {                                                                                           \
+        for (size_t i = 0; i < count; i++) {                                                    \
+            const compute_type computed = ((const compute_type *)values)[i];                    \
+            const memory_type stored = store;                                                   \
+            memcpy((char *)bytes + (int64_t)i * stride * (int64_t)sizeof stored, &stored,       \
+                   sizeof stored);                                                              \
+        }                                                                                       \
     }
 CODECS
 #undef CODEC
@@ -132,34 +132,37 @@ int64_t convert_double_to_integer(double x)
     return x < -0x1p63 ? INT64_MIN : (int64_t)x;
 }
 
-#define to_integer(x)                                                                              \
-    _Generic((x), bool: (int64_t)(x), int64_t: (x), default: convert_double_to_integer((double)(x)))
+#define to_integer(x)                \
+    _Generic((x), bool               \
+             : (int64_t)(x), int64_t \
+             : (x), default          \
+             : convert_double_to_integer((double)(x)))
 
 /* CONVERSION(to, type, from, type, expression over x); a C cast of a complex number takes its real
  * part. */
-#define FROM_EACH(to, to_type, expression)                                                         \
-    CONVERSION(to, to_type, bit, bool, expression)                                                 \
-    CONVERSION(to, to_type, i64, int64_t, expression)                                              \
-    CONVERSION(to, to_type, f32, float, expression)                                                \
-    CONVERSION(to, to_type, f64, double, expression)                                               \
-    CONVERSION(to, to_type, c64, float _Complex, expression)                                       \
+#define FROM_EACH(to, to_type, expression)                   \
+    CONVERSION(to, to_type, bit, bool, expression)           \
+    CONVERSION(to, to_type, i64, int64_t, expression)        \
+    CONVERSION(to, to_type, f32, float, expression)          \
+    CONVERSION(to, to_type, f64, double, expression)         \
+    CONVERSION(to, to_type, c64, float _Complex, expression) \
     CONVERSION(to, to_type, c128, double _Complex, expression)
-#define CONVERSIONS                                                                                \
-    FROM_EACH(bit, bool, x != 0)                                                                   \
-    FROM_EACH(i64, int64_t, to_integer(x))                                                         \
-    FROM_EACH(f32, float, (float)x)                                                                \
-    FROM_EACH(f64, double, (double)x)                                                              \
-    FROM_EACH(c64, float _Complex, (float _Complex)x)                                              \
+#define CONVERSIONS                                   \
+    FROM_EACH(bit, bool, x != 0)                      \
+    FROM_EACH(i64, int64_t, to_integer(x))            \
+    FROM_EACH(f32, float, (float)x)                   \
+    FROM_EACH(f64, double, (double)x)                 \
+    FROM_EACH(c64, float _Complex, (float _Complex)x) \
     FROM_EACH(c128, double _Complex, (double _Complex)x)
 
-#define CONVERSION(to, to_type, from, from_type, expression)                                       \
-    static void to##_from_##from(void *result, const void *values, size_t count)                   \
-    {                                                                                              \
-        to_type *results = result;                                                                 \
-        for (size_t i = 0; i < count; i++) {                                                       \
-            const from_type x = ((const from_type *)values)[i];                                    \
-            results[i] = expression;                                                               \
-        }                                                                                          \
+#define CONVERSION(to, to_type, from, from_type, expression)                     \
+    static void to##_from_##from(void *result, const void *values, size_t count) \
+    {                                                                            \
+        to_type *results = result;                                               \
+        for (size_t i = 0; i < count; i++) {                                     \
+            const from_type x = ((const from_type *)values)[i];                  \
+            results[i] = expression;                                             \
+        }                                                                        \
     }
 CONVERSIONS
 #undef CONVERSION

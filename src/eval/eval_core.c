@@ -38,8 +38,8 @@ static void sort_merge(const struct order *order, const int64_t *from, int64_t *
 {
     int64_t left = first, right = middle;
     for (int64_t i = first; i < end; i++) {
-        const bool take_right = right < end &&
-                                (left == middle || order_before(order, from[right], from[left]));
+        const bool take_right =
+            right < end && (left == middle || order_before(order, from[right], from[left]));
         to[i] = from[take_right ? right++ : left++];
     }
 }
@@ -92,13 +92,13 @@ phasor_status eval_sort_index(struct eval *eval, const struct node *node, struct
 /* -- dot --------------------------------------------------------------------------------------- */
 
 /* row[j] += a * b[j] over one of the wide types. */
-#define DOT_ROW(suffix, type)                                                                      \
-    static void dot_row_##suffix(void *row, const void *a, const void *b, int64_t count)           \
-    {                                                                                              \
-        const bool fused = false;                                                                  \
-        const type factor = *(const type *)a;                                                      \
-        for (int64_t j = 0; j < count; j++)                                                        \
-            ((type *)row)[j] = plus(((type *)row)[j], times(factor, ((const type *)b)[j]));        \
+#define DOT_ROW(suffix, type)                                                               \
+    static void dot_row_##suffix(void *row, const void *a, const void *b, int64_t count)    \
+    {                                                                                       \
+        const bool fused = false;                                                           \
+        const type factor = *(const type *)a;                                               \
+        for (int64_t j = 0; j < count; j++)                                                 \
+            ((type *)row)[j] = plus(((type *)row)[j], times(factor, ((const type *)b)[j])); \
     }
 DOT_ROW(i64, int64_t)
 DOT_ROW(f64, double)

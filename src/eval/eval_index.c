@@ -63,8 +63,8 @@ static void indexed_add_axis(struct eval *eval, const struct eval_tensor *index,
     strided_expand(&view, indexed->rank, indexed->sizes);
     struct walk walk = walk_new(&view);
     for (int64_t done = 0; done < indexed->count; done += EVAL_CHUNK) {
-        const int64_t count = indexed->count - done < EVAL_CHUNK ? indexed->count - done
-                                                                 : EVAL_CHUNK;
+        const int64_t count =
+            indexed->count - done < EVAL_CHUNK ? indexed->count - done : EVAL_CHUNK;
         walk_load(&walk, chunk, count);
         for (int64_t i = 0; i < count; i++) {
             int64_t *position = &indexed->positions[done + i];
@@ -153,8 +153,8 @@ static void put_all(const struct writer *writer, const struct indexed *indexed, 
         const int64_t position = indexed->positions[k % indexed->count];
         const int64_t start = (k / indexed->count * indexed->middle + position) * indexed->inner;
         for (int64_t done = 0; done < indexed->inner; done += EVAL_CHUNK) {
-            const int64_t count = indexed->inner - done < EVAL_CHUNK ? indexed->inner - done
-                                                                     : EVAL_CHUNK;
+            const int64_t count =
+                indexed->inner - done < EVAL_CHUNK ? indexed->inner - done : EVAL_CHUNK;
             walk_load(values, chunk, count);
             if (position >= 0)
                 write_elements(writer, to + (start + done) * size, chunk, count);

@@ -16,64 +16,63 @@ enum { DT_bit = DT_bool }; /* a name that the macro `bool` leaves alone */
 
 /* EACH_<on>, COMPLEX_<complex>: make(compute type, C type, real C type, complex C type, row,
  * cell) */
-#define EACH_I(make, ...)                                                                          \
-    make(bit, bool, bool, bool, __VA_ARGS__)                                                       \
-    make(i64, int64_t, int64_t, int64_t, __VA_ARGS__)
-#define EACH_F(make, ...)                                                                          \
-    make(f32, float, float, float _Complex, __VA_ARGS__)                                           \
-    make(f64, double, double, double _Complex, __VA_ARGS__)
+#define EACH_I(make, ...) \
+    make(bit, bool, bool, bool, __VA_ARGS__) make(i64, int64_t, int64_t, int64_t, __VA_ARGS__)
+#define EACH_F(make, ...)                                \
+    make(f32, float, float, float _Complex, __VA_ARGS__) \
+        make(f64, double, double, double _Complex, __VA_ARGS__)
 #define EACH_A(make, ...) EACH_I(make, __VA_ARGS__) EACH_F(make, __VA_ARGS__)
 #define COMPLEX_NEVER_EACH(make, ...)
-#define COMPLEX_PARTS_EACH(make, ...)                                                              \
-    make(c64, float _Complex, float, float _Complex, __VA_ARGS__)                                  \
-    make(c128, double _Complex, double, double _Complex, __VA_ARGS__)
+#define COMPLEX_PARTS_EACH(make, ...)                             \
+    make(c64, float _Complex, float, float _Complex, __VA_ARGS__) \
+        make(c128, double _Complex, double, double _Complex, __VA_ARGS__)
 #define COMPLEX_FUNCTION_EACH COMPLEX_PARTS_EACH
 
 /* Which of the columns and which types of results and operands the row's type means. */
-#define ROW_SAME(name, on, complex_rule, c, complex_c)                                             \
+#define ROW_SAME(name, on, complex_rule, c, complex_c) \
     EACH_##on(MAKE_SAME, name, c) COMPLEX_##complex_rule##_EACH(MAKE_SAME, name, complex_c)
-#define ROW_BOOL(name, on, complex_rule, c, complex_c)                                             \
+#define ROW_BOOL(name, on, complex_rule, c, complex_c) \
     EACH_##on(MAKE_BOOL, name, c) COMPLEX_##complex_rule##_EACH(MAKE_BOOL, name, complex_c)
-#define ROW_REAL(name, on, complex_rule, c, complex_c)                                             \
+#define ROW_REAL(name, on, complex_rule, c, complex_c) \
     EACH_##on(MAKE_REAL, name, c) COMPLEX_##complex_rule##_EACH(MAKE_REAL, name, complex_c)
-#define ROW_PICK(name, on, complex_rule, c, complex_c)                                             \
+#define ROW_PICK(name, on, complex_rule, c, complex_c) \
     EACH_##on(MAKE_PICK, name, c) COMPLEX_##complex_rule##_EACH(MAKE_PICK, name, complex_c)
 #define ROW_MAKE(name, on, complex_rule, c, complex_c) EACH_##on(MAKE_COMPLEX, name, complex_c)
 #define ROW_CAST(name, on, complex_rule, c, complex_c) /* convert.h does it */
 
-#define MAKE_SAME(suffix, type, real, complex_type, name, cell)                                    \
+#define MAKE_SAME(suffix, type, real, complex_type, name, cell) \
     FUNCTION(suffix, type, type, type, name, cell)
-#define MAKE_BOOL(suffix, type, real, complex_type, name, cell)                                    \
+#define MAKE_BOOL(suffix, type, real, complex_type, name, cell) \
     FUNCTION(suffix, bool, type, type, name, cell)
-#define MAKE_REAL(suffix, type, real, complex_type, name, cell)                                    \
+#define MAKE_REAL(suffix, type, real, complex_type, name, cell) \
     FUNCTION(suffix, real, type, type, name, cell)
-#define MAKE_PICK(suffix, type, real, complex_type, name, cell)                                    \
+#define MAKE_PICK(suffix, type, real, complex_type, name, cell) \
     FUNCTION(suffix, type, bool, type, name, cell)
-#define MAKE_COMPLEX(suffix, type, real, complex_type, name, cell)                                 \
+#define MAKE_COMPLEX(suffix, type, real, complex_type, name, cell) \
     FUNCTION(suffix, complex_type, type, type, name, cell)
 
-#define FUNCTION(suffix, result_type, x_type, type, name, cell)                                    \
-    static void row_##name##_##suffix(size_t count, void *result, const void *xs, const void *ys,  \
-                                      const void *zs, bool fused)                                  \
-    {                                                                                              \
-        result_type *results = result;                                                             \
-        (void)fused;                                                                               \
-        for (size_t i = 0; i < count; i++) {                                                       \
-            const x_type x = ((const x_type *)xs)[i];                                              \
-            const type y __attribute__((unused)) = ((const type *)ys)[i];                          \
-            const type z __attribute__((unused)) = ((const type *)zs)[i];                          \
-            results[i] = cell;                                                                     \
-        }                                                                                          \
+#define FUNCTION(suffix, result_type, x_type, type, name, cell)                                   \
+    static void row_##name##_##suffix(size_t count, void *result, const void *xs, const void *ys, \
+                                      const void *zs, bool fused)                                 \
+    {                                                                                             \
+        result_type *results = result;                                                            \
+        (void)fused;                                                                              \
+        for (size_t i = 0; i < count; i++) {                                                      \
+            const x_type x = ((const x_type *)xs)[i];                                             \
+            const type y __attribute__((unused)) = ((const type *)ys)[i];                         \
+            const type z __attribute__((unused)) = ((const type *)zs)[i];                         \
+            results[i] = cell;                                                                    \
+        }                                                                                         \
     }
-#define MAP(name, n, type, on, complex_rule, rules, domain, ulp, cost, c, complex_c, ...)          \
+#define MAP(name, n, type, on, complex_rule, rules, domain, ulp, cost, c, complex_c, ...) \
     ROW_##type(name, on, complex_rule, c, complex_c)
 #include "graph/ops.def"
 #undef FUNCTION
 
 static map_function *const map_functions[OP_COUNT][DT_COUNT] = {
-#define FUNCTION(suffix, result_type, x_type, type, name, cell)                                    \
+#define FUNCTION(suffix, result_type, x_type, type, name, cell) \
     [OP_##name][DT_##suffix] = row_##name##_##suffix,
-#define MAP(name, n, type, on, complex_rule, rules, domain, ulp, cost, c, complex_c, ...)          \
+#define MAP(name, n, type, on, complex_rule, rules, domain, ulp, cost, c, complex_c, ...) \
     ROW_##type(name, on, complex_rule, c, complex_c)
 #include "graph/ops.def"
 #undef FUNCTION

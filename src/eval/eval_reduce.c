@@ -17,44 +17,41 @@ enum { DT_bit = DT_bool, PAIRWISE_SEQUENCE = 32 };
 
 /* -- one function a row and compute type ------------------------------------------------------- */
 
-#define EACH_REAL(make, ...)                                                                       \
-    make(bit, bool, __VA_ARGS__)                                                                   \
-    make(i64, int64_t, __VA_ARGS__)                                                                \
-    make(f32, float, __VA_ARGS__)                                                                  \
-    make(f64, double, __VA_ARGS__)
+#define EACH_REAL(make, ...)                                                                   \
+    make(bit, bool, __VA_ARGS__) make(i64, int64_t, __VA_ARGS__) make(f32, float, __VA_ARGS__) \
+        make(f64, double, __VA_ARGS__)
 #define EACH_NEVER(make, ...) EACH_REAL(make, __VA_ARGS__)
-#define EACH_FUNCTION(make, ...)                                                                   \
-    EACH_REAL(make, __VA_ARGS__)                                                                   \
-    make(c64, float _Complex, __VA_ARGS__)                                                         \
-    make(c128, double _Complex, __VA_ARGS__)
+#define EACH_FUNCTION(make, ...) \
+    EACH_REAL(make, __VA_ARGS__) \
+    make(c64, float _Complex, __VA_ARGS__) make(c128, double _Complex, __VA_ARGS__)
 #define EACH_PARTS EACH_FUNCTION
 
-#define FUNCTION(suffix, type, name, identity, combination)                                        \
-    static type pairwise_##name##_##suffix(const type *values, size_t count, bool fused)           \
-    {                                                                                              \
-        (void)fused;                                                                               \
-        if (count <= PAIRWISE_SEQUENCE) {                                                          \
-            type a = values[0];                                                                    \
-            for (size_t i = 1; i < count; i++) {                                                   \
-                const type b = values[i];                                                          \
-                a = combination;                                                                   \
-            }                                                                                      \
-            return a;                                                                              \
-        }                                                                                          \
-        const size_t half = (count / 2 + PAIRWISE_SEQUENCE - 1) / PAIRWISE_SEQUENCE *              \
-                            PAIRWISE_SEQUENCE;                                                     \
-        const type a = pairwise_##name##_##suffix(values, half, fused);                            \
-        const type b = pairwise_##name##_##suffix(values + half, count - half, fused);             \
-        return combination;                                                                        \
-    }                                                                                              \
-    static void reduce_##name##_##suffix(void *result, const void *values, size_t count,           \
-                                         bool fused)                                               \
-    {                                                                                              \
-        type a = 0;                                                                                \
-        a = count ? pairwise_##name##_##suffix(values, count, fused) : (identity);                 \
-        *(type *)result = a;                                                                       \
+#define FUNCTION(suffix, type, name, identity, combination)                              \
+    static type pairwise_##name##_##suffix(const type *values, size_t count, bool fused) \
+    {                                                                                    \
+        (void)fused;                                                                     \
+        if (count <= PAIRWISE_SEQUENCE) {                                                \
+            type a = values[0];                                                          \
+            for (size_t i = 1; i < count; i++) {                                         \
+                const type b = values[i];                                                \
+                a = combination;                                                         \
+            }                                                                            \
+            return a;                                                                    \
+        }                                                                                \
+        const size_t half =                                                              \
+            (count / 2 + PAIRWISE_SEQUENCE - 1) / PAIRWISE_SEQUENCE * PAIRWISE_SEQUENCE; \
+        const type a = pairwise_##name##_##suffix(values, half, fused);                  \
+        const type b = pairwise_##name##_##suffix(values + half, count - half, fused);   \
+        return combination;                                                              \
+    }                                                                                    \
+    static void reduce_##name##_##suffix(void *result, const void *values, size_t count, \
+                                         bool fused)                                     \
+    {                                                                                    \
+        type a = 0;                                                                      \
+        a = count ? pairwise_##name##_##suffix(values, count, fused) : (identity);       \
+        *(type *)result = a;                                                             \
     }
-#define REDUCE(name, type, on, complex_rule, rules, identity, combination, ...)                    \
+#define REDUCE(name, type, on, complex_rule, rules, identity, combination, ...) \
     EACH_##complex_rule(FUNCTION, name, identity, combination)
 #include "graph/ops.def"
 #undef FUNCTION
@@ -152,8 +149,8 @@ static phasor_status argmax(struct eval *eval, const struct node *node, struct e
     if (!line)
         return fail_memory();
     for (int64_t k = 0; k < count; k++) {
-        const char *start = (const char *)a->bytes +
-                            line_start(k, length, inner) * dtype_size(a->dtype);
+        const char *start =
+            (const char *)a->bytes + line_start(k, length, inner) * dtype_size(a->dtype);
         convert_load(a->dtype, loaded, start, inner, (size_t)length);
         convert_compute(wide, line, compute, loaded, (size_t)length);
         ((int64_t *)out->bytes)[k] = wide == DT_f64

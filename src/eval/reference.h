@@ -32,9 +32,18 @@ static inline int64_t times_i64(int64_t x, int64_t y, bool fused)
     (void)fused;
     return (int64_t)((uint64_t)x * (uint64_t)y);
 }
-static inline int64_t negate_i64(int64_t x) { return minus_i64(0, x); }
-static inline int64_t absolute_i64(int64_t x) { return x < 0 ? negate_i64(x) : x; }
-static inline int64_t sign_i64(int64_t x) { return (x > 0) - (x < 0); }
+static inline int64_t negate_i64(int64_t x)
+{
+    return minus_i64(0, x);
+}
+static inline int64_t absolute_i64(int64_t x)
+{
+    return x < 0 ? negate_i64(x) : x;
+}
+static inline int64_t sign_i64(int64_t x)
+{
+    return (x > 0) - (x < 0);
+}
 
 static inline int64_t divide_trunc_i64(int64_t x, int64_t y)
 {
@@ -76,22 +85,71 @@ static inline int64_t shift_right_i64(int64_t x, int64_t y)
 {
     return x >> (y < 0 || y > 63 ? 63 : y);
 }
-static inline int64_t bit_not_i64(int64_t x) { return ~x; }
+static inline int64_t bit_not_i64(int64_t x)
+{
+    return ~x;
+}
 
-static inline bool plus_bool(bool x, bool y) { return x || y; }
-static inline bool minus_bool(bool x, bool y) { return x != y; }
-static inline bool times_bool(bool x, bool y, bool fused) { (void)fused; return x && y; }
-static inline bool negate_bool(bool x) { return x; }
-static inline bool absolute_bool(bool x) { return x; }
-static inline bool sign_bool(bool x) { return x; }
-static inline bool bit_not_bool(bool x) { return !x; }
-static inline bool divide_trunc_bool(bool x, bool y) { return x && y; }
-static inline bool divide_floor_bool(bool x, bool y) { return x && y; }
-static inline bool remainder_c_bool(bool x, bool y) { (void)x, (void)y; return false; }
-static inline bool remainder_python_bool(bool x, bool y) { (void)x, (void)y; return false; }
-static inline bool power_bool(bool x, bool y) { return x || !y; }
-static inline bool shift_left_bool(bool x, bool y) { (void)y; return x; }
-static inline bool shift_right_bool(bool x, bool y) { return x && !y; }
+static inline bool plus_bool(bool x, bool y)
+{
+    return x || y;
+}
+static inline bool minus_bool(bool x, bool y)
+{
+    return x != y;
+}
+static inline bool times_bool(bool x, bool y, bool fused)
+{
+    (void)fused;
+    return x && y;
+}
+static inline bool negate_bool(bool x)
+{
+    return x;
+}
+static inline bool absolute_bool(bool x)
+{
+    return x;
+}
+static inline bool sign_bool(bool x)
+{
+    return x;
+}
+static inline bool bit_not_bool(bool x)
+{
+    return !x;
+}
+static inline bool divide_trunc_bool(bool x, bool y)
+{
+    return x && y;
+}
+static inline bool divide_floor_bool(bool x, bool y)
+{
+    return x && y;
+}
+static inline bool remainder_c_bool(bool x, bool y)
+{
+    (void)x, (void)y;
+    return false;
+}
+static inline bool remainder_python_bool(bool x, bool y)
+{
+    (void)x, (void)y;
+    return false;
+}
+static inline bool power_bool(bool x, bool y)
+{
+    return x || !y;
+}
+static inline bool shift_left_bool(bool x, bool y)
+{
+    (void)y;
+    return x;
+}
+static inline bool shift_right_bool(bool x, bool y)
+{
+    return x && !y;
+}
 
 /* What amin and amax start from. */
 static const bool lowest_bool = false, highest_bool = true;
@@ -117,16 +175,21 @@ static const int64_t lowest_i64 = INT64_MIN, highest_i64 = INT64_MAX;
 
 /* -- by type ----------------------------------------------------------------------------------- */
 
-#define BY_INTEGER(x, name) _Generic((x), bool: name##_bool, int64_t: name##_i64)
-#define BY_REAL(x, name)                                                                           \
-    _Generic((x), bool: name##_bool, int64_t: name##_i64, float: name##_f32, double: name##_f64)
-#define BY_FLOAT(x, name) _Generic((x), float: name##_f32, double: name##_f64)
-#define BY_LIBM(x, name) _Generic((x), float: name##f, double: name)
-#define BY_PARTS(z, name) _Generic((z), float _Complex: name##_f32, double _Complex: name##_f64)
-#define BY_COMPLEX_LIBM(z, name) _Generic((z), float _Complex: name##f, double _Complex: name)
-#define BY_ANY(x, name)                                                                            \
-    _Generic((x), bool: name##_bool, int64_t: name##_i64, float: name##_f32, double: name##_f64,   \
-             float _Complex: complex_##name##_f32, double _Complex: complex_##name##_f64)
+#define BY_INTEGER(x, name) _Generic((x), bool : name##_bool, int64_t : name##_i64)
+#define BY_REAL(x, name) \
+    _Generic((x), bool : name##_bool, int64_t : name##_i64, float : name##_f32, double : name##_f64)
+#define BY_FLOAT(x, name) _Generic((x), float : name##_f32, double : name##_f64)
+#define BY_LIBM(x, name) _Generic((x), float : name##f, double : name)
+#define BY_PARTS(z, name) _Generic((z), float _Complex : name##_f32, double _Complex : name##_f64)
+#define BY_COMPLEX_LIBM(z, name) _Generic((z), float _Complex : name##f, double _Complex : name)
+#define BY_ANY(x, name)                              \
+    _Generic((x), bool                               \
+             : name##_bool, int64_t                  \
+             : name##_i64, float                     \
+             : name##_f32, double                    \
+             : name##_f64, float _Complex            \
+             : complex_##name##_f32, double _Complex \
+             : complex_##name##_f64)
 
 #define plus(x, y) BY_ANY(x, plus)(x, y)
 #define times(x, y) BY_ANY(x, times)(x, y, fused)

@@ -4,15 +4,43 @@
 
 static const PART TYPED(lowest) = -(PART)INFINITY, TYPED(highest) = (PART)INFINITY;
 
-static inline PART TYPED(plus)(PART x, PART y) { return x + y; }
-static inline PART TYPED(minus)(PART x, PART y) { return x - y; }
-static inline PART TYPED(times)(PART x, PART y, bool fused) { (void)fused; return x * y; }
-static inline PART TYPED(negate)(PART x) { return -x; }
-static inline PART TYPED(absolute)(PART x) { return LIBM(fabs)(x); }
-static inline PART TYPED(sign)(PART x) { return (PART)((x > 0) - (x < 0)); }
-static inline PART TYPED(power)(PART x, PART y) { return LIBM(pow)(x, y); }
-static inline PART TYPED(divide_trunc)(PART x, PART y) { return LIBM(trunc)(x / y); }
-static inline PART TYPED(remainder_c)(PART x, PART y) { return LIBM(fmod)(x, y); }
+static inline PART TYPED(plus)(PART x, PART y)
+{
+    return x + y;
+}
+static inline PART TYPED(minus)(PART x, PART y)
+{
+    return x - y;
+}
+static inline PART TYPED(times)(PART x, PART y, bool fused)
+{
+    (void)fused;
+    return x * y;
+}
+static inline PART TYPED(negate)(PART x)
+{
+    return -x;
+}
+static inline PART TYPED(absolute)(PART x)
+{
+    return LIBM(fabs)(x);
+}
+static inline PART TYPED(sign)(PART x)
+{
+    return (PART)((x > 0) - (x < 0));
+}
+static inline PART TYPED(power)(PART x, PART y)
+{
+    return LIBM(pow)(x, y);
+}
+static inline PART TYPED(divide_trunc)(PART x, PART y)
+{
+    return LIBM(trunc)(x / y);
+}
+static inline PART TYPED(remainder_c)(PART x, PART y)
+{
+    return LIBM(fmod)(x, y);
+}
 
 static inline PART TYPED(remainder_python)(PART x, PART y)
 {
@@ -42,7 +70,10 @@ static inline PART TYPED(angle)(PART x)
 
 /* -- complex ----------------------------------------------------------------------------------- */
 
-static inline PART _Complex TYPED(complex_plus)(PART _Complex z, PART _Complex w) { return z + w; }
+static inline PART _Complex TYPED(complex_plus)(PART _Complex z, PART _Complex w)
+{
+    return z + w;
+}
 
 /* C's own product turns some NaN into infinities; PyTorch's does not. */
 static inline PART _Complex TYPED(complex_times)(PART _Complex z, PART _Complex w, bool fused)

@@ -170,12 +170,12 @@ void walk_load(struct walk *walk, void *computed, int64_t count)
 
 /* -- copying ----------------------------------------------------------------------------------- */
 
-#define COPY_RUN(size)                                                                             \
-    static void copy_run_##size(char *to, int64_t to_stride, const char *from,                     \
-                                int64_t from_stride, int64_t count)                                \
-    {                                                                                              \
-        for (int64_t i = 0; i < count; i++)                                                        \
-            memcpy(to + i * to_stride * size, from + i * from_stride * size, size);                \
+#define COPY_RUN(size)                                                              \
+    static void copy_run_##size(char *to, int64_t to_stride, const char *from,      \
+                                int64_t from_stride, int64_t count)                 \
+    {                                                                               \
+        for (int64_t i = 0; i < count; i++)                                         \
+            memcpy(to + i * to_stride * size, from + i * from_stride * size, size); \
     }
 COPY_RUN(1)
 COPY_RUN(2)

@@ -36,7 +36,7 @@ static const struct {
 #undef REFUSED
 };
 
-/* -- finding the row -------------------------------------------------------------------------- */
+/* -- finding the row --------------------------------------------------------------------------- */
 
 static const struct aten_row *row_find_exactly(const char *target)
 {
@@ -111,7 +111,7 @@ void aten_refuse(struct aten *a, const char *format, ...)
     }
 }
 
-/* -- arguments -------------------------------------------------------------------------------- */
+/* -- arguments --------------------------------------------------------------------------------- */
 
 /* "[0,1]" */
 static void default_list(struct aten *a, const char *text, struct argument *out)
@@ -241,7 +241,7 @@ static void arguments_check(struct aten *a, const struct aten_row *row)
     }
 }
 
-/* -- results ---------------------------------------------------------------------------------- */
+/* -- results ----------------------------------------------------------------------------------- */
 
 static struct result *result_next(struct aten *a)
 {
@@ -337,7 +337,7 @@ void aten_results_named(struct aten *a)
     a->produced = a->call->result_count;
 }
 
-/* -- calls that are refused ------------------------------------------------------------------- */
+/* -- calls that are refused -------------------------------------------------------------------- */
 
 /* All tensors of the call, in order, that have a value. */
 static value *operands_of(struct aten *a, int *count)
@@ -431,7 +431,7 @@ static bool call_has_refused_dtype(struct aten *a, const char **reason)
     return false;
 }
 
-/* -- one call --------------------------------------------------------------------------------- */
+/* -- one call ---------------------------------------------------------------------------------- */
 
 static phasor_status call_build(struct aten *a)
 {

@@ -33,7 +33,7 @@ struct aten {
 /* Refuses the call; the first reason stays. */
 void aten_refuse(struct aten *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* -- arguments: by position in the row -------------------------------------------------------- */
+/* -- arguments: by position in the row --------------------------------------------------------- */
 
 bool aten_given(const struct aten *a, int index); /* not None */
 tensor aten_tensor(struct aten *a, int index);
@@ -57,7 +57,7 @@ int aten_axis(struct aten *a, int index, int rank);
 int aten_axes(struct aten *a, int index, int rank, bool empty_is_all, int axes[RANK_MAX]);
 int axis_normalise(struct aten *a, int64_t axis, int rank);
 
-/* -- values ----------------------------------------------------------------------------------- */
+/* -- values ------------------------------------------------------------------------------------ */
 
 static inline int aten_rank(const struct aten *a, value v)
 {
@@ -89,7 +89,7 @@ dim aten_count(struct aten *a, value v, const int *axes, int count);
 /* Merges a shape into one that it broadcasts with, aligned at the last dim. */
 int aten_broadcast(struct aten *a, dim *shape, int rank, const dim *other, int other_rank);
 
-/* -- promotion -------------------------------------------------------------------------------- */
+/* -- promotion --------------------------------------------------------------------------------- */
 
 /* A tensor or Python number as an operand. Numbers promote last and never widen within their
  * category. */
@@ -111,7 +111,7 @@ enum { PAIR_INEXACT = 1, PAIR_AS_WRITTEN = 2 };
  * PAIR_AS_WRITTEN numbers stay as aten_as_written() gives them. */
 enum dtype aten_pair(struct aten *a, int x, int y, int how, value out[2]);
 
-/* -- results, in order ------------------------------------------------------------------------ */
+/* -- results, in order ------------------------------------------------------------------------- */
 
 /* Memory of its own; in place: written into argument 0 */
 void aten_new(struct aten *a, value v);
@@ -122,7 +122,7 @@ void aten_known(struct aten *a, dim size); /* an int or bool made of sizes */
 /* All results were filled in by a region: names them */
 void aten_results_named(struct aten *a);
 
-/* -- helpers that families share -------------------------------------------------------------- */
+/* -- helpers that families share --------------------------------------------------------------- */
 
 /* row-major with the example's sizes */
 bool view_is_contiguous(const struct graph *graph, value v);

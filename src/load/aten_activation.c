@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* -- small words for long formulas ------------------------------------------------------------ */
+/* -- small words for long formulas ------------------------------------------------------------- */
 
 static value two(struct aten *a, enum op op, value x, value y)
 {
@@ -44,7 +44,7 @@ static bool needs_real(struct aten *a, value x)
     return a->reason == NULL;
 }
 
-/* -- activations ------------------------------------------------------------------------------ */
+/* -- activations ------------------------------------------------------------------------------- */
 
 /* x / (1 + exp(-x)) */
 static value silu_of(struct aten *a, value x)
@@ -234,7 +234,7 @@ void build_dropout(struct aten *a)
         aten_same(a, aten_tensor(a, 0));
 }
 
-/* -- softmax ---------------------------------------------------------------------------------- */
+/* -- softmax ----------------------------------------------------------------------------------- */
 
 /* x - amax(x) along an axis, and the sum of its exponentials */
 static value shifted_of(struct aten *a, value x, int axis, value *exponential, value *total)
@@ -282,7 +282,7 @@ void build_softmax_core(struct aten *a)
     softmax_finish(a, x, aten_flag(a, 2) ? DT_f32 : aten_type(a, x));
 }
 
-/* -- normalisation ---------------------------------------------------------------------------- */
+/* -- normalisation ----------------------------------------------------------------------------- */
 
 /* The last dims that a shape argument names. */
 static int last_axes(struct aten *a, value x, int index, int axes[RANK_MAX])

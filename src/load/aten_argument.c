@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* -- arguments -------------------------------------------------------------------------------- */
+/* -- arguments --------------------------------------------------------------------------------- */
 
 bool aten_given(const struct aten *a, int index)
 {
@@ -202,7 +202,7 @@ int aten_axes(struct aten *a, int index, int rank, bool empty_is_all, int axes[R
     return rank ? count : 0;
 }
 
-/* -- values ----------------------------------------------------------------------------------- */
+/* -- values ------------------------------------------------------------------------------------ */
 
 value aten_cast(struct aten *a, value v, enum dtype dtype)
 {
@@ -279,7 +279,7 @@ int aten_broadcast(struct aten *a, dim *shape, int rank, const dim *other, int o
     return result;
 }
 
-/* -- promotion -------------------------------------------------------------------------------- */
+/* -- promotion --------------------------------------------------------------------------------- */
 
 #define UNDEFINED DT_COUNT /* no operand of that level */
 

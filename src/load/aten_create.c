@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* -- constant tensors ------------------------------------------------------------------------- */
+/* -- constant tensors -------------------------------------------------------------------------- */
 
 /* A 0-dim value that is rounded to the dtype, as a tensor is and a Python number is not. */
 static value element_of(struct aten *a, struct operand number, enum dtype dtype)
@@ -122,7 +122,7 @@ void build_scalar_tensor(struct aten *a)
     aten_new(a, element_of(a, aten_operand(a, 0), aten_dtype(a, 1, DT_f32)));
 }
 
-/* -- ranges ----------------------------------------------------------------------------------- */
+/* -- ranges ------------------------------------------------------------------------------------ */
 
 /* start + step * iota in integers: exact, then rounded once. */
 static value arange_whole(struct aten *a, struct operand start, struct operand step, dim length,
@@ -241,7 +241,7 @@ void build_linspace(struct aten *a)
              aten_cast(a, one ? forward : graph_map3(g, OP_where, near, forward, backward), dtype));
 }
 
-/* -- triangles -------------------------------------------------------------------------------- */
+/* -- triangles --------------------------------------------------------------------------------- */
 
 /* column - row as i64 [rows, columns] */
 static value distance_of(struct aten *a, dim rows, dim columns)
@@ -275,7 +275,7 @@ void build_triangle(struct aten *a)
     aten_new(a, graph_map3(a->graph, OP_where, inside, x, aten_number(a, aten_type(a, x), 0)));
 }
 
-/* -- joins ------------------------------------------------------------------------------------ */
+/* -- joins ------------------------------------------------------------------------------------- */
 
 /* The tensors of argument 0 in one dtype. NULL: trouble, already told. */
 static value *list_promoted(struct aten *a)
@@ -345,7 +345,7 @@ void build_stack_along(struct aten *a)
     aten_new(a, graph_concat(a->graph, values, a->arguments[0].count, axis));
 }
 
-/* -- repeats ---------------------------------------------------------------------------------- */
+/* -- repeats ----------------------------------------------------------------------------------- */
 
 /* Each dim d becomes [times[d], size] (tiles) or [size, times[d]] (each element), and then one
  * dim. */
@@ -406,7 +406,7 @@ void build_repeat_each(struct aten *a)
     aten_new(a, aten_clone(a, repeated(a, x, times, rank, false), FORMAT_CONTIGUOUS));
 }
 
-/* -- flips, rolls, pads ----------------------------------------------------------------------- */
+/* -- flips, rolls, pads ------------------------------------------------------------------------ */
 
 void build_flip(struct aten *a)
 {

@@ -27,7 +27,7 @@ static int place_in(const struct term *term, unsigned char letter)
     return -1;
 }
 
-/* -- reading ---------------------------------------------------------------------------------- */
+/* -- reading ----------------------------------------------------------------------------------- */
 
 /* One operand's letters from *text up to , or - or the end. covered: dims that an ellipsis
  * stands for, -1: unknown. */
@@ -99,7 +99,7 @@ static bool equation_read(struct aten *a, const char *text, struct term *terms, 
     return text[-2] == '-' && text[-1] == '>' && letters_read(&text, out, ellipsis) && *text == 0;
 }
 
-/* -- computing -------------------------------------------------------------------------------- */
+/* -- computing --------------------------------------------------------------------------------- */
 
 /* A letter that an operand has twice: its diagonal. */
 static void diagonals_take(struct aten *a, struct term *term)
@@ -252,7 +252,8 @@ static void groups_order(struct groups *g, const struct term *out)
     for (int group = BATCH; group <= RIGHT; group++)
         for (int i = 1; i < g->count[group]; i++)
             for (int k = i; k > 0 && place_in_result(out, g->letters[group][k]) <
-                                         place_in_result(out, g->letters[group][k - 1]); k--) {
+                                         place_in_result(out, g->letters[group][k - 1]);
+                 k--) {
                 const unsigned char letter = g->letters[group][k];
                 g->letters[group][k] = g->letters[group][k - 1];
                 g->letters[group][k - 1] = letter;
@@ -263,8 +264,9 @@ static void groups_order(struct groups *g, const struct term *out)
 static bool right_comes_first(const struct groups *g, const struct term *out)
 {
     const int last = g->count[RIGHT] - 1;
-    return g->count[LEFT] && last >= 0 && place_in_result(out, g->letters[RIGHT][last]) <
-                                              place_in_result(out, g->letters[LEFT][0]);
+    return g->count[LEFT] && last >= 0 &&
+           place_in_result(out, g->letters[RIGHT][last]) <
+               place_in_result(out, g->letters[LEFT][0]);
 }
 
 static struct term pair_contract(struct aten *a, const struct term *x, const struct term *y,

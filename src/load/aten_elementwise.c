@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* -- one operand ------------------------------------------------------------------------------ */
+/* -- one operand ------------------------------------------------------------------------------- */
 
 static bool op_takes(enum op op, enum dtype dtype)
 {
@@ -123,7 +123,7 @@ void build_frac(struct aten *a)
     aten_new(a, graph_map2(a->graph, OP_sub, x, map_checked(a, OP_trunc, &x, 1)));
 }
 
-/* -- two operands ----------------------------------------------------------------------------- */
+/* -- two operands ------------------------------------------------------------------------------ */
 
 void build_map2(struct aten *a)
 {
@@ -195,7 +195,7 @@ void build_number_wins(struct aten *a)
     aten_new(a, best);
 }
 
-/* -- powers ----------------------------------------------------------------------------------- */
+/* -- powers ------------------------------------------------------------------------------------ */
 
 /* The exponents for which eager has products, roots and quotients; 0 where it has none. */
 static value power_special(struct aten *a, value x, double exponent)
@@ -245,7 +245,7 @@ void build_float_power(struct aten *a)
                                : graph_map2(a->graph, OP_pow, base, aten_as(a, x[1], dtype)));
 }
 
-/* -- choices ---------------------------------------------------------------------------------- */
+/* -- choices ----------------------------------------------------------------------------------- */
 
 static value condition_of(struct aten *a, int index)
 {
@@ -325,7 +325,7 @@ void build_add_product(struct aten *a)
     aten_new(a, aten_cast(a, graph_map2(g, OP_add, part[0], product), dtype));
 }
 
-/* -- complex numbers from parts --------------------------------------------------------------- */
+/* -- complex numbers from parts ---------------------------------------------------------------- */
 
 void build_complex_parts(struct aten *a)
 {
@@ -336,7 +336,7 @@ void build_complex_parts(struct aten *a)
         aten_new(a, graph_map2(a->graph, a->op, x[0], x[1]));
 }
 
-/* -- dtypes ----------------------------------------------------------------------------------- */
+/* -- dtypes ------------------------------------------------------------------------------------ */
 
 static bool format_is_kept(enum memory_format format)
 {

@@ -13,7 +13,7 @@ value index_integer(struct aten *a, value index)
     return dtype == DT_i32 || dtype == DT_i64 ? index : aten_cast(a, index, DT_i64);
 }
 
-/* -- lists of indices ------------------------------------------------------------------------- */
+/* -- lists of indices -------------------------------------------------------------------------- */
 
 /* The index tensors of a list: which axes they stand for, whether those are neighbours, and the
  * order of dims that makes them so. */
@@ -137,7 +137,7 @@ void build_index_put(struct aten *a)
                         : put);
 }
 
-/* -- one axis --------------------------------------------------------------------------------- */
+/* -- one axis ---------------------------------------------------------------------------------- */
 
 static value take(struct aten *a, value x, value index, int axis)
 {
@@ -165,13 +165,13 @@ void build_masked_scatter(struct aten *a)
     aten_broadcast(a, shape, rank, aten_shape(a, mask), aten_rank(a, mask));
     const value chosen = graph_expand(a->graph, mask, shape, rank);
     const value marks = as_line(a, graph_cast(a->graph, chosen, DT_i64));
-    const value counts = graph_add(a->graph, OP_cumsum, DT_bool, &marks, 1, &(struct attributes){0},
-                                   NULL);
+    const value counts =
+        graph_add(a->graph, OP_cumsum, DT_bool, &marks, 1, &(struct attributes){0}, NULL);
     const value places = graph_map2(a->graph, OP_sub, counts, aten_number(a, DT_i64, 1));
     const value source = as_line(a, aten_value(a, 2));
     const value picked = graph_reshape(a->graph, take(a, source, places, 0), shape, rank);
-    aten_new(a, graph_map3(a->graph, OP_where, chosen, picked,
-                           graph_expand(a->graph, x, shape, rank)));
+    aten_new(
+        a, graph_map3(a->graph, OP_where, chosen, picked, graph_expand(a->graph, x, shape, rank)));
 }
 
 /* self, dim, index */
@@ -256,7 +256,7 @@ void build_take_along(struct aten *a)
                           &(struct attributes){.axis = axis}, NULL));
 }
 
-/* -- scatter ---------------------------------------------------------------------------------- */
+/* -- scatter ----------------------------------------------------------------------------------- */
 
 static void scatter(struct aten *a, enum scatter_mode mode)
 {

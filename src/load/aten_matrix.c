@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* -- dot -------------------------------------------------------------------------------------- */
+/* -- dot --------------------------------------------------------------------------------------- */
 
 /* A tensor with its leading dims broadcast to `lead`, of which there are `count`. */
 static value with_leading(struct aten *a, value x, const dim *lead, int count)
@@ -116,7 +116,7 @@ void build_outer(struct aten *a)
         aten_refuse(a, "needs two tensors of one dim");
 }
 
-/* -- attention -------------------------------------------------------------------------------- */
+/* -- attention --------------------------------------------------------------------------------- */
 
 /* Keys or values with their heads repeated, so that each group of query heads has its own. */
 static value heads_repeated(struct aten *a, value x, value query)

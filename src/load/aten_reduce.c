@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* -- sums ------------------------------------------------------------------------------------- */
+/* -- sums -------------------------------------------------------------------------------------- */
 
 /* Integers add up in i64. */
 static enum dtype sum_type(enum dtype dtype)
@@ -100,7 +100,7 @@ void build_reduce_plain_all(struct aten *a)
     aten_new(a, graph_reduce(a->graph, a->op, x, r.axes, r.count, false));
 }
 
-/* -- variance --------------------------------------------------------------------------------- */
+/* -- variance ---------------------------------------------------------------------------------- */
 
 /* The sum of squared distances from the mean, by n - correction (0 at least). Complex: of
  * absolute values. */
@@ -158,7 +158,7 @@ void build_variance_all(struct aten *a)
         aten_new(a, reduce_mean(a, x, r.axes, r.count, false));
 }
 
-/* -- norms ------------------------------------------------------------------------------------ */
+/* -- norms ------------------------------------------------------------------------------------- */
 
 static value norm_of(struct aten *a, value x, const struct reduced *r, double order)
 {
@@ -246,7 +246,7 @@ void build_logsumexp(struct aten *a)
                           dtype));
 }
 
-/* -- places ----------------------------------------------------------------------------------- */
+/* -- places ------------------------------------------------------------------------------------ */
 
 static value place_of(struct aten *a, enum op op, value x, int axis, bool keep)
 {
@@ -299,7 +299,7 @@ void build_extreme(struct aten *a)
                          aten_axis(a, 1, aten_rank(a, x)), r.keep));
 }
 
-/* -- scans ------------------------------------------------------------------------------------ */
+/* -- scans ------------------------------------------------------------------------------------- */
 
 /* cumsum, cumprod: self, dim, dtype */
 void build_scan(struct aten *a)
@@ -343,7 +343,7 @@ void build_diff(struct aten *a)
     aten_new(a, line);
 }
 
-/* -- order ------------------------------------------------------------------------------------ */
+/* -- order ------------------------------------------------------------------------------------- */
 
 /* The values along an axis in order, `length` of them, and where they were. */
 static void order(struct aten *a, value x, int axis, bool descending, dim length, bool whole)

@@ -104,7 +104,7 @@ void build_select(struct aten *a)
     aten_view(a, base, graph_select(a->graph, x, axis, index_of(a, 2, aten_shape(a, x)[axis])));
 }
 
-/* -- splits: as many parts as the file has results -------------------------------------------- */
+/* -- splits: as many parts as the file has results --------------------------------------------- */
 
 static void part_add(struct aten *a, int axis, dim start, dim length)
 {
@@ -216,7 +216,7 @@ void build_unbind(struct aten *a)
         aten_view(a, base, graph_select(a->graph, x, axis, aten_literal(a, i)));
 }
 
-/* -- windows and diagonals -------------------------------------------------------------------- */
+/* -- windows and diagonals --------------------------------------------------------------------- */
 
 void build_unfold(struct aten *a)
 {
@@ -248,7 +248,7 @@ void build_diagonal(struct aten *a)
     aten_view(a, base, graph_add(a->graph, OP_diagonal, DT_bool, &x, 1, &at, NULL));
 }
 
-/* -- a tensor with a part replaced ------------------------------------------------------------ */
+/* -- a tensor with a part replaced ------------------------------------------------------------- */
 
 /* The source (argument 1) in the dtype of the tensor and in the shape of the part. */
 static value source_for(struct aten *a, value x, const dim *shape, int rank)

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* -- arithmetic ------------------------------------------------------------------------------- */
+/* -- arithmetic -------------------------------------------------------------------------------- */
 
 static bool is_size(const struct aten *a, int index)
 {
@@ -121,7 +121,7 @@ void build_number_float(struct aten *a)
     aten_new(a, a->op == OP_none ? x : graph_map1(a->graph, a->op, x));
 }
 
-/* -- numbers of tensors ----------------------------------------------------------------------- */
+/* -- numbers of tensors ------------------------------------------------------------------------ */
 
 void build_size_of(struct aten *a)
 {
@@ -168,7 +168,7 @@ void build_item(struct aten *a)
             "an integer taken from the values of a tensor; keep it a tensor, or make it an input");
 }
 
-/* -- asserts ---------------------------------------------------------------------------------- */
+/* -- asserts ----------------------------------------------------------------------------------- */
 
 /* A condition on sizes that must hold; what always holds is dropped. */
 static void check_add(struct aten *a, dim condition, const char *message)
@@ -210,7 +210,7 @@ void build_constrain(struct aten *a)
     }
 }
 
-/* -- regions ---------------------------------------------------------------------------------- */
+/* -- regions ----------------------------------------------------------------------------------- */
 
 static int region_find(const struct aten *a)
 {

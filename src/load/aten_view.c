@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* -- layout ----------------------------------------------------------------------------------- */
+/* -- layout ------------------------------------------------------------------------------------ */
 
 /* Whether a view of a contiguous operand is contiguous too. */
 static bool keeps_contiguous(const struct graph *graph, const struct node *n)
@@ -60,7 +60,7 @@ bool view_is_contiguous(const struct graph *graph, value v)
     return true;
 }
 
-/* -- sizes ------------------------------------------------------------------------------------ */
+/* -- sizes ------------------------------------------------------------------------------------- */
 
 static dim divide(struct aten *a, dim total, dim part)
 {
@@ -84,7 +84,7 @@ static void sizes_resolve(struct aten *a, dim *sizes, int count, dim total)
         sizes[unknown] = divide(a, total, known);
 }
 
-/* -- reshapes --------------------------------------------------------------------------------- */
+/* -- reshapes ---------------------------------------------------------------------------------- */
 
 static void view_as(struct aten *a, const dim *sizes, int rank)
 {
@@ -217,7 +217,7 @@ void build_unsqueeze(struct aten *a)
     aten_view(a, base, graph_unsqueeze(a->graph, x, aten_axis(a, 1, aten_rank(a, x) + 1)));
 }
 
-/* -- expand ----------------------------------------------------------------------------------- */
+/* -- expand ------------------------------------------------------------------------------------ */
 
 static void expand_to(struct aten *a, dim *sizes, int rank)
 {
@@ -292,7 +292,7 @@ void build_meshgrid(struct aten *a)
     }
 }
 
-/* -- order of dims ---------------------------------------------------------------------------- */
+/* -- order of dims ----------------------------------------------------------------------------- */
 
 static void view_permuted(struct aten *a, const int *axes)
 {
@@ -380,7 +380,7 @@ void build_move_axis(struct aten *a)
     view_permuted(a, axes);
 }
 
-/* -- parts of complex numbers ----------------------------------------------------------------- */
+/* -- parts of complex numbers ------------------------------------------------------------------ */
 
 void build_view_as_real(struct aten *a)
 {
@@ -439,7 +439,7 @@ void build_view_dtype(struct aten *a)
     }
 }
 
-/* -- copies ----------------------------------------------------------------------------------- */
+/* -- copies ------------------------------------------------------------------------------------ */
 
 void build_clone(struct aten *a)
 {

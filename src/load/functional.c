@@ -79,7 +79,7 @@ value tensor_get(struct loader *loader, tensor t)
     return at->value;
 }
 
-/* -- writing ---------------------------------------------------------------------------------- */
+/* -- writing ----------------------------------------------------------------------------------- */
 
 /* The base's new value when its view gets the value `part`. 0: cannot be written through. */
 typedef value write_function(struct graph *graph, value base, value part,
@@ -214,7 +214,7 @@ void tensor_write(struct loader *loader, tensor t, value v)
     tensor_write(loader, view.base, whole);
 }
 
-/* -- the end of the program ------------------------------------------------------------------- */
+/* -- the end of the program -------------------------------------------------------------------- */
 
 static value data_find(const struct graph *graph, const struct data *data)
 {

@@ -36,8 +36,7 @@ phasor_status storage_new(struct loaded_program *program, uint64_t nbytes, void 
     memory->next = program->memory;
     program->memory = memory;
     *bytes = (void *)(((uintptr_t)memory->block + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-    *storage =
-        (struct storage){*bytes, (size_t)nbytes, storage_new_id()};
+    *storage = (struct storage){*bytes, (size_t)nbytes, storage_new_id()};
     *out = storage;
     return PHASOR_OK;
 }

@@ -13,12 +13,13 @@ struct loaded_program {
     struct sizes sizes;
     struct graph graph;
     struct refusal_list refusals; /* unknown operators and dtypes */
-    struct load_memory *memory;     /* mapped or read weights */
+    struct load_memory *memory;   /* mapped or read weights */
 };
 
 /* model: NULL for the only one. */
 phasor_status load_pt2(const char *path, const char *model, struct loaded_program *out);
-phasor_status load_pt2_memory(const void *bytes, size_t nbytes, const char *name, const char *model, struct loaded_program *out);
+phasor_status load_pt2_memory(const void *bytes, size_t nbytes, const char *name, const char *model,
+                              struct loaded_program *out);
 /* .phasor text with NAME.safetensors beside it. */
 phasor_status load_text(const char *path, struct loaded_program *out);
 /* By content: zip or text. */

@@ -1,12 +1,14 @@
-/* loader.h - what the parts of the loader share: calls as the file has them, tensors that can be written in place.
+/* loader.h - what the parts of the loader share: calls as the file has them, tensors that can be
+ * written in place.
  *
  *     pt2.c          .pt2 -> JSON and weights -> inputs, calls in order, outputs, slots
  *     symbols.c      "Mul(Integer(2), Symbol('s25', ...))" -> a size expression
  *     aten.c/.def    one call -> nodes of the graph: argument names, defaults, promotion
  *     functional.c   tensors that alias and are written -> values that are not
  *
- * The file's program writes in place and through views; the graph does not. So a name in the file stands for a `tensor`,
- * which knows what it is a view of, and tensor_get() gives its value as of now:
+ * The file's program writes in place and through views; the graph does not. So a name in the file
+ * stands for a `tensor`, which knows what it is a view of, and tensor_get() gives its value as of
+ * now:
  *
  *     y = x[..., 2:]        tensor y: view of x by a slice          slice(%x)
  *     y.mul_(z)             write y: %3 = mul(slice, z), and %4 = insert(%x, %3) becomes x's value
@@ -18,16 +20,17 @@
 typedef uint32_t tensor; /* index in loader->tensors; 0: none */
 
 struct loader_tensor {
-    tensor base;        /* what it is a view of; 0: it has memory of its own */
-    enum op view;       /* the alias operator that makes it from the base ... */
+    tensor base;                  /* what it is a view of; 0: it has memory of its own */
+    enum op view;                 /* the alias operator that makes it from the base ... */
     struct attributes attributes; /* ... and its attributes */
-    value value;        /* its value when its memory had `version` */
-    uint64_t version;   /* of the root's memory */
-    uint64_t writes;    /* roots: how often the memory was written */
-    int buffer, input;  /* roots: index + 1 of the buffer or input slot whose memory it is; 0: neither */
+    value value;                  /* its value when its memory had `version` */
+    uint64_t version;             /* of the root's memory */
+    uint64_t writes;              /* roots: how often the memory was written */
+    int buffer,
+        input; /* roots: index + 1 of the buffer or input slot whose memory it is; 0: neither */
     const struct origin *writer; /* roots: the operator that wrote it last */
-    bool constant;      /* roots: a weight; a first write makes it a buffer */
-    const struct data *data; /* roots that are weights */
+    bool constant;               /* roots: a weight; a first write makes it a buffer */
+    const struct data *data;     /* roots that are weights */
 };
 
 enum argument_kind {
@@ -69,7 +72,8 @@ enum result_kind { RESULT_NONE, RESULT_TENSOR, RESULT_INT, RESULT_FLOAT, RESULT_
 struct result {
     enum result_kind kind;
     const char *name;
-    /* what the file says of a tensor (a hint; needed for unknown operators and for which reshape is a view) */
+    /* what the file says of a tensor (a hint; needed for unknown operators and for which reshape is
+     * a view) */
     enum dtype dtype;
     int rank;
     const dim *sizes, *strides;
@@ -80,8 +84,9 @@ struct result {
 };
 
 struct call {
-    const char *target; /* "aten.mul.Tensor", "_operator.mul", "cond", "wrap_with_set_grad_enabled" */
-    const char *name;   /* of the node */
+    const char
+        *target;      /* "aten.mul.Tensor", "_operator.mul", "cond", "wrap_with_set_grad_enabled" */
+    const char *name; /* of the node */
     const struct argument *arguments;
     int argument_count;
     struct result *results; /* a Tensor[] result is spread: one entry a tensor */
@@ -97,34 +102,40 @@ struct loader_refusal {
 
 struct loader {
     struct graph *graph;
-    const char *path; /* for messages */
+    const char *path;                    /* for messages */
     ARRAY(struct loader_tensor) tensors; /* [0] is none */
     ARRAY(struct loader_refusal) refusals;
     const char *branch; /* the cond whose branch is being loaded; for origins */
     int regions;        /* depth of regions being inlined: their names repeat those outside */
-    /* Loads a region inline: parameters bound to tensors or sizes, results filled in. Set by pt2.c. */
-    phasor_status (*inline_region)(struct loader *, const void *graph, const struct argument *operands, int operand_count,
+    /* Loads a region inline: parameters bound to tensors or sizes, results filled in. Set by pt2.c.
+     */
+    phasor_status (*inline_region)(struct loader *, const void *graph,
+                                   const struct argument *operands, int operand_count,
                                    struct result *results, int result_count);
 };
 
-/* -- functional.c ---------------------------------------------------------------------------------------------- */
+/* -- functional.c ------------------------------------------------------------------------------ */
 
-tensor tensor_new(struct loader *loader, value v);  /* memory of its own; 0 when memory is out (graph->status says so) */
-tensor tensor_view(struct loader *loader, tensor base, value v); /* v: an alias node over tensor_get(base) */
-tensor tensor_same(struct loader *loader, tensor t); /* another name for it: detach, alias, to of its own dtype */
-value tensor_get(struct loader *loader, tensor t);  /* its value now */
+tensor tensor_new(struct loader *loader,
+                  value v); /* memory of its own; 0 when memory is out (graph->status says so) */
+tensor tensor_view(struct loader *loader, tensor base,
+                   value v); /* v: an alias node over tensor_get(base) */
+tensor tensor_same(struct loader *loader,
+                   tensor t); /* another name for it: detach, alias, to of its own dtype */
+value tensor_get(struct loader *loader, tensor t);           /* its value now */
 void tensor_write(struct loader *loader, tensor t, value v); /* v has t's dtype and shape */
-/* Puts written buffers and inputs into graph->buffers and graph->inputs; a written weight becomes a buffer. */
+/* Puts written buffers and inputs into graph->buffers and graph->inputs; a written weight becomes a
+ * buffer. */
 phasor_status tensor_finish(struct loader *loader);
 
-/* -- aten.c ---------------------------------------------------------------------------------------------------- */
+/* -- aten.c ------------------------------------------------------------------------------------ */
 
-/* Adds the nodes of a call and fills in its results. An operator without a row becomes `unknown` nodes of the file's types
- * and a refusal; only a damaged file or memory is a failure. */
+/* Adds the nodes of a call and fills in its results. An operator without a row becomes `unknown`
+ * nodes of the file's types and a refusal; only a damaged file or memory is a failure. */
 phasor_status aten_call(struct loader *loader, struct call *call);
 
-/* -- symbols.c ------------------------------------------------------------------------------------------------- */
+/* -- symbols.c --------------------------------------------------------------------------------- */
 
-/* A size expression in SymPy's srepr (torch 2.6 and newer) or a bare symbol. Symbols must be in the pool already or are
- * added with the range of all integers and `hint` as value. */
+/* A size expression in SymPy's srepr (torch 2.6 and newer) or a bare symbol. Symbols must be in the
+ * pool already or are added with the range of all integers and `hint` as value. */
 phasor_status symbols_parse(struct sizes *sizes, const char *text, int64_t hint, dim *out);

@@ -149,8 +149,7 @@ static phasor_status node_call(struct pt2 *p, const json_t *node, struct call *c
         return fail_memory();
     call->arguments = arguments;
     call->argument_count = (int)json_array_size(inputs);
-    json_array_foreach (inputs, at, item)
-        TRY(pt2_argument(p, item, &arguments[at]));
+    json_array_foreach(inputs, at, item) TRY(pt2_argument(p, item, &arguments[at]));
     TRY(pt2_results(p, outputs, &call->results, &call->result_count));
     TRY(pt2_fail_in(p, aten_call(&p->loader, call)));
     return results_bind(p, call);
@@ -181,8 +180,7 @@ static phasor_status nodes_load(struct pt2 *p)
     const json_t *nodes, *node;
     size_t at;
     TRY(pt2_field(p, p->scope->graph, "nodes", JSON_ARRAY, &nodes));
-    json_array_foreach (nodes, at, node)
-        TRY(node_load(p, node));
+    json_array_foreach(nodes, at, node) TRY(node_load(p, node));
     return PHASOR_OK;
 }
 
@@ -227,8 +225,7 @@ static phasor_status region_inputs(struct pt2 *p, const struct argument *operand
     if (json_array_size(inputs) != (size_t)operand_count)
         return pt2_fail(p, "a region has %zu inputs and gets %d", json_array_size(inputs),
                         operand_count);
-    json_array_foreach (inputs, at, input)
-        TRY(region_input(p, input, &operands[at]));
+    json_array_foreach(inputs, at, input) TRY(region_input(p, input, &operands[at]));
     return PHASOR_OK;
 }
 

@@ -119,8 +119,7 @@ static phasor_status list_decode(struct pt2 *p, const json_t *json, const char *
     char *array = arena_new_array(&p->scratch, size, json_array_size(json));
     if (!array)
         return fail_memory();
-    json_array_foreach (json, at, item)
-        TRY(decode(p, item, tag, array + at * size));
+    json_array_foreach(json, at, item) TRY(decode(p, item, tag, array + at * size));
     *items = array;
     *count = (int)json_array_size(json);
     return PHASOR_OK;
@@ -207,7 +206,8 @@ static phasor_status decode_nested(struct pt2 *p, const json_t *json, const char
     TRY(pt2_type(p, json, tag, JSON_ARRAY));
     json_t *flat = json_array();
     phasor_status status = flat ? PHASOR_OK : fail_memory();
-    json_array_foreach (json, at, item) {
+    json_array_foreach(json, at, item)
+    {
         if (status == PHASOR_OK)
             status = pt2_type(p, item, tag, JSON_ARRAY);
         if (status == PHASOR_OK && json_array_extend(flat, (json_t *)item) != 0)
@@ -498,8 +498,8 @@ phasor_status pt2_results(struct pt2 *p, const json_t *outputs, struct result **
 {
     const json_t *output, *item;
     size_t at, inner, total = 0;
-    json_array_foreach (outputs, at, output)
-        total += result_list(output) ? json_array_size(result_list(output)) : 1;
+    json_array_foreach(outputs, at, output) total +=
+        result_list(output) ? json_array_size(result_list(output)) : 1;
     if (total > INT32_MAX)
         return pt2_fail(p, "field \"outputs\" is too long");
     struct result *array = NEW(&p->scratch, struct result, total);
@@ -507,13 +507,13 @@ phasor_status pt2_results(struct pt2 *p, const json_t *outputs, struct result **
         return fail_memory();
     *results = array;
     *count = (int)total;
-    json_array_foreach (outputs, at, output) {
+    json_array_foreach(outputs, at, output)
+    {
         if (!result_list(output)) {
             TRY(result_decode(p, output, array++));
             continue;
         }
-        json_array_foreach (result_list(output), inner, item)
-            TRY(result_tensor(p, item, array++));
+        json_array_foreach(result_list(output), inner, item) TRY(result_tensor(p, item, array++));
     }
     return PHASOR_OK;
 }

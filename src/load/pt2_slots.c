@@ -232,7 +232,8 @@ phasor_status pt2_inputs(struct pt2 *p, const json_t *inputs)
     const char *kind;
     size_t at;
     TRY(pt2_symbols(p, inputs));
-    json_array_foreach (p->input_specs, at, spec) {
+    json_array_foreach(p->input_specs, at, spec)
+    {
         TRY(pt2_union(p, spec, "input_specs", &kind, &content));
         TRY(pt2_type(p, content, kind, JSON_OBJECT));
         size_t i = 0;
@@ -312,7 +313,8 @@ static phasor_status mutations_write(struct pt2 *p)
         NEW(&p->scratch, struct mutation, json_array_size(p->output_specs));
     if (!mutations)
         return fail_memory();
-    json_array_foreach (p->output_specs, at, spec) {
+    json_array_foreach(p->output_specs, at, spec)
+    {
         TRY(pt2_union(p, spec, "output_specs", &kind, &content));
         TRY(pt2_type(p, content, kind, JSON_OBJECT));
         if (!is_mutation(kind))
@@ -392,7 +394,8 @@ phasor_status pt2_outputs(struct pt2 *p)
     const char *kind;
     size_t at;
     TRY(mutations_write(p));
-    json_array_foreach (p->output_specs, at, spec) {
+    json_array_foreach(p->output_specs, at, spec)
+    {
         TRY(pt2_union(p, spec, "output_specs", &kind, &content));
         if (strcmp(kind, "user_output") == 0)
             TRY(output_user(p, content));

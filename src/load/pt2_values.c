@@ -193,7 +193,8 @@ static phasor_status symbols_bind(struct pt2 *p, struct sizes *trial, const json
     const json_t *input, *size;
     const json_t *tensors = json_object_get(p->scope->graph, "tensor_values");
     const json_t *integers = json_object_get(p->scope->graph, "sym_int_values");
-    json_array_foreach (inputs, index, input) {
+    json_array_foreach(inputs, index, input)
+    {
         const char *name =
             json_string_value(json_object_get(json_object_get(input, "as_tensor"), "name"));
         const char *integer =
@@ -203,8 +204,7 @@ static phasor_status symbols_bind(struct pt2 *p, struct sizes *trial, const json
         if (!name)
             continue;
         const json_t *sizes = json_object_get(json_object_get(tensors, name), "sizes");
-        json_array_foreach (sizes, axis, size)
-            TRY(symbol_bind(p, trial, size, bare, true));
+        json_array_foreach(sizes, axis, size) TRY(symbol_bind(p, trial, size, bare, true));
     }
     return PHASOR_OK;
 }
@@ -277,8 +277,7 @@ static phasor_status sizes_read(struct pt2 *p, const json_t *meta, const char *f
     dim *sizes = NEW(&p->scratch, dim, json_array_size(array));
     if (!sizes)
         return fail_memory();
-    json_array_foreach (array, axis, item)
-        TRY(size_read(p, item, field, hint, &sizes[axis]));
+    json_array_foreach(array, axis, item) TRY(size_read(p, item, field, hint, &sizes[axis]));
     *count = (int)json_array_size(array);
     *out = sizes;
     return PHASOR_OK;

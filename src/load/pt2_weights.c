@@ -77,7 +77,8 @@ static phasor_status numbers_read(struct pt2 *p, const json_t *meta, const char 
     int64_t *numbers = NEW(&p->program->arena, int64_t, json_array_size(array));
     if (!numbers)
         return fail_memory();
-    json_array_foreach (array, at, item) {
+    json_array_foreach(array, at, item)
+    {
         TRY(pt2_integer(p, json_object_get(item, "as_int"), field, &numbers[at]));
         if (numbers[at] < 0)
             return pt2_fail(p, "field \"%s\": %" PRId64 " is negative", field, numbers[at]);

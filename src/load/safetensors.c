@@ -85,7 +85,8 @@ static phasor_status shape_read(struct tensors_file *f, struct item *item, const
     int64_t *sizes = NEW(&f->arena, int64_t, json_array_size(shape));
     if (!sizes)
         return fail_memory();
-    json_array_foreach (shape, axis, size) {
+    json_array_foreach(shape, axis, size)
+    {
         if (!json_is_integer(size) || json_integer_value(size) < 0)
             return fail_item(f, item, "field \"shape\": sizes are integers from 0 on");
         sizes[axis] = json_integer_value(size);
@@ -226,7 +227,8 @@ static phasor_status tensors_take(struct tensors_file *f, const json_t *header,
 {
     const char *key;
     json_t *json;
-    json_object_foreach ((json_t *)header, key, json) {
+    json_object_foreach((json_t *)header, key, json)
+    {
         if (strcmp(key, "__metadata__") == 0)
             continue;
         struct item *item = item_add(f, key);
@@ -242,7 +244,8 @@ static phasor_status values_take(struct tensors_file *f, const json_t *metadata)
 {
     const char *key;
     json_t *json;
-    json_object_foreach ((json_t *)metadata, key, json) {
+    json_object_foreach((json_t *)metadata, key, json)
+    {
         phasor_value v;
         uint32_t index;
         if (!json_is_string(json))

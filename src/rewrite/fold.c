@@ -225,9 +225,8 @@ static value fold_node(struct fold *f, value v)
     if (is_view(node) && f->constant[v] && !f->pinned[v]) {
         const struct node *operand = graph_node(f->to, f->map[node->arguments[0]]);
         const char *name = name_of(f, node, "data");
-        const struct data *view = operand->op == OP_data
-                                      ? data_view(f->to, node, operand->attributes.data, name)
-                                      : NULL;
+        const struct data *view =
+            operand->op == OP_data ? data_view(f->to, node, operand->attributes.data, name) : NULL;
         if (view)
             return add_data(f->to, view);
     }

@@ -65,10 +65,10 @@ struct parts parts_sqrt(struct pairs *p, struct parts z)
                 one = constant(p, larger, 1);
     const value large = compared(p, OP_gt, larger, wide ? 0x1p1020 : 0x1p124);
     const value tiny = compared(p, OP_lt, larger, wide ? 0x1p-960 : 0x1p-96);
-    const value factor = choose(p, large, constant(p, one, 0x1p-4),
-                                choose(p, tiny, constant(p, one, 0x1p60), one));
-    const value back = choose(p, large, constant(p, one, 4),
-                              choose(p, tiny, constant(p, one, 0x1p-30), one));
+    const value factor =
+        choose(p, large, constant(p, one, 0x1p-4), choose(p, tiny, constant(p, one, 0x1p60), one));
+    const value back =
+        choose(p, large, constant(p, one, 4), choose(p, tiny, constant(p, one, 0x1p-30), one));
 
     const value a = times(p, z.re, factor), b = times(p, z.im, factor),
                 length = binary(p, OP_hypot, a, b);
@@ -135,10 +135,10 @@ value pair_log1p(struct pairs *p, const struct node *node)
     const struct parts z = pair_operand_parts(p, node, 0);
     const struct parts shifted = {plus(p, z.re, constant(p, z.re, 1)), z.im};
     const struct parts far = parts_log(p, shifted);
-    const value square = plus(p, times(p, z.re, plus(p, z.re, constant(p, z.re, 2))),
-                              times(p, z.im, z.im));
-    const value near = choose(p, is_zero(p, square), z.re,
-                              scaled(p, unary(p, OP_log1p, square), 0.5));
+    const value square =
+        plus(p, times(p, z.re, plus(p, z.re, constant(p, z.re, 2))), times(p, z.im, z.im));
+    const value near =
+        choose(p, is_zero(p, square), z.re, scaled(p, unary(p, OP_log1p, square), 0.5));
     const value is_near = compared(p, OP_lt, binary(p, OP_hypot, z.re, z.im), 0.5);
     return pair_make(p, (struct parts){choose(p, is_near, near, far.re), far.im});
 }

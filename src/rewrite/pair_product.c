@@ -114,9 +114,9 @@ static struct parts halve(struct pairs *p, struct parts z, int axis)
     const dim size = axis_size(p, z, axis), two = size_literal(sizes, 2);
     const dim half = size_floordiv(sizes, size, two), whole = size_mul(sizes, half, two);
     const dim rest = size_sub(sizes, size, whole);
-    const struct parts product = parts_product(
-        p, parts_slice(p, z, axis, size_literal(sizes, 0), half),
-        parts_slice(p, z, axis, half, half));
+    const struct parts product =
+        parts_product(p, parts_slice(p, z, axis, size_literal(sizes, 0), half),
+                      parts_slice(p, z, axis, half, half));
     if (size_is_literal(sizes, rest) && size_value(sizes, rest) == 0)
         return product;
     return parts_concat(p, product, parts_slice(p, z, axis, whole, rest), axis);
@@ -171,8 +171,8 @@ static struct parts cumprod_step(struct pairs *p, struct parts z, int axis, int6
     const dim zero = size_literal(sizes, 0), size = axis_size(p, z, axis);
     const dim first = size_min(sizes, size, size_literal(sizes, distance)),
               rest = size_sub(sizes, size, first);
-    const struct parts product = parts_product(p, parts_slice(p, z, axis, zero, rest),
-                                               parts_slice(p, z, axis, first, rest));
+    const struct parts product =
+        parts_product(p, parts_slice(p, z, axis, zero, rest), parts_slice(p, z, axis, first, rest));
     return parts_concat(p, parts_slice(p, z, axis, zero, first), product, axis);
 }
 

@@ -120,8 +120,8 @@ static value asinh_of_sum(struct pairs *p, value a, value b, value c, value d)
 {
     const value whole = plus(p, times(p, a, b), times(p, c, d));
     const value half = plus(p, times(p, scaled(p, a, 0.5), b), times(p, scaled(p, c, 0.5), d));
-    const value large = compared(p, OP_gt, magnitude(p, half),
-                                 by_width(p, half, 0x1p100, 0x1p1000));
+    const value large =
+        compared(p, OP_gt, magnitude(p, half), by_width(p, half, 0x1p100, 0x1p1000));
     const value added = binary(p, OP_copysign, constant(p, half, M_LN2), half);
     return choose(p, large, plus(p, unary(p, OP_asinh, half), added), unary(p, OP_asinh, whole));
 }
@@ -157,7 +157,8 @@ static struct parts parts_acosh(struct pairs *p, struct parts z)
     const value along = asinh_of_sum(p, r.minus.re, r.plus.re, r.minus.im, r.plus.im);
     const value angle = scaled(p, binary(p, OP_atan2, r.minus.im, r.plus.re), 2);
     const value quarter = binary(p, OP_copysign, constant(p, angle, M_PI_2), z.im);
-    return (struct parts){infinite_like(p, z, along, constant(p, along, 1)), choose(p, is_zero(p, z.re), quarter, angle)};
+    return (struct parts){infinite_like(p, z, along, constant(p, along, 1)),
+                          choose(p, is_zero(p, z.re), quarter, angle)};
 }
 
 /* log1p(4|a| / ((1 - |a|)^2 + b^2)) / 4; near 1 the squares may vanish: log(|1 + z| / |1 - z|) /
@@ -165,8 +166,8 @@ static struct parts parts_acosh(struct pairs *p, struct parts z)
 static value atanh_part(struct pairs *p, struct parts z, value size, value gap, value square)
 {
     const value ratio = over(p, scaled(p, size, 4), plus(p, times(p, gap, gap), square));
-    const value outer = unary(p, OP_log,
-                              binary(p, OP_hypot, plus(p, size, constant(p, size, 1)), z.im));
+    const value outer =
+        unary(p, OP_log, binary(p, OP_hypot, plus(p, size, constant(p, size, 1)), z.im));
     const value inner = unary(p, OP_log, binary(p, OP_hypot, gap, z.im));
     return choose(p, compared(p, OP_gt, ratio, 1), scaled(p, minus(p, outer, inner), 0.5),
                   scaled(p, unary(p, OP_log1p, ratio), 0.25));

@@ -2,9 +2,9 @@
  *
  *     q: bf16[3, 7, 8, 128] at ...40   start: 4   ->   form   4 16 3 7 8 128 7168 1024 128 1   4
  *
- * A record is rank, alignment, sizes, strides; an integer is itself. Sizes and strides are logical: of complex elements.
- * A warm call does nothing here but compare and copy: no allocation, no lock. Sizes are compared with the program only when
- * these words are new (plan/bind.c).
+ * A record is rank, alignment, sizes, strides; an integer is itself. Sizes and strides are logical:
+ * of complex elements. A warm call does nothing here but compare and copy: no allocation, no lock.
+ * Sizes are compared with the program only when these words are new (plan/bind.c).
  */
 #include "runtime/runtime.h"
 
@@ -17,7 +17,8 @@ enum { ALIGNMENT_MAX = 16 };
 
 static const char *kind_text(phasor_kind kind)
 {
-    static const char *const texts[] = {"None", "a tensor", "a tensor", "an int", "a float", "a bool", "a string"};
+    static const char *const texts[] = {"None",    "a tensor", "a tensor", "an int",
+                                        "a float", "a bool",   "a string"};
     return (unsigned)kind < sizeof texts / sizeof *texts ? texts[kind] : "an unknown kind";
 }
 
@@ -30,10 +31,11 @@ struct place {
 
 static phasor_status slot_fail(const struct place *place, const char *came, const char *expected)
 {
-    return fail(PHASOR_ERROR_INPUT, "%s %d (%s): %s; expected %s", place->what, place->index, place->slot->name, came, expected);
+    return fail(PHASOR_ERROR_INPUT, "%s %d (%s): %s; expected %s", place->what, place->index,
+                place->slot->name, came, expected);
 }
 
-/* -- words ----------------------------------------------------------------------------------------------------- */
+/* -- words ------------------------------------------------------------------------------------- */
 
 static phasor_status words_room(struct call *call, size_t more)
 {
@@ -51,9 +53,10 @@ static phasor_status words_room(struct call *call, size_t more)
     return PHASOR_OK;
 }
 
-/* -- tensors --------------------------------------------------------------------------------------------------- */
+/* -- tensors ----------------------------------------------------------------------------------- */
 
-bool data_extent(int rank, const int64_t *sizes, const int64_t *strides, int64_t *low, int64_t *high)
+bool data_extent(int rank, const int64_t *sizes, const int64_t *strides, int64_t *low,
+                 int64_t *high)
 {
     *low = *high = 0;
     for (int d = 0; d < rank; d++)
@@ -65,7 +68,8 @@ bool data_extent(int rank, const int64_t *sizes, const int64_t *strides, int64_t
 }
 
 /* Sizes and strides into the words, with all sums of bytes known to fit. */
-static phasor_status record_tensor(struct call *call, const struct place *place, const DLTensor *t, struct call_slot *out)
+static phasor_status record_tensor(struct call *call, const struct place *place, const DLTensor *t,
+                                   struct call_slot *out)
 {
     const int rank = place->slot->rank, nbytes = dtype_size(place->slot->dtype);
     TRY(words_room(call, 2 + 2 * (size_t)rank));
@@ -76,13 +80,17 @@ static phasor_status record_tensor(struct call *call, const struct place *place,
     for (int d = rank - 1; d >= 0; d--) {
         sizes[d] = t->shape[d];
         strides[d] = t->strides ? t->strides[d] : dense;
-        overflow |= sizes[d] < 0 || __builtin_mul_overflow(dense, sizes[d] > 1 ? sizes[d] : 1, &dense);
-        overflow |= __builtin_mul_overflow(strides[d] < 0 ? -(strides[d] + 1) : strides[d], sizes[d] - 1, &step) ||
-                    __builtin_mul_overflow(step, nbytes, &step) || __builtin_add_overflow(reach, step < 0 ? 0 : step, &reach);
+        overflow |=
+            sizes[d] < 0 || __builtin_mul_overflow(dense, sizes[d] > 1 ? sizes[d] : 1, &dense);
+        overflow |= __builtin_mul_overflow(strides[d] < 0 ? -(strides[d] + 1) : strides[d],
+                                           sizes[d] - 1, &step) ||
+                    __builtin_mul_overflow(step, nbytes, &step) ||
+                    __builtin_add_overflow(reach, step < 0 ? 0 : step, &reach);
         empty |= sizes[d] == 0;
     }
     if ((overflow && !empty) || reach > INT64_MAX / 4)
-        return slot_fail(place, "a size is negative, or sizes and strides are too large", "a tensor that fits in memory");
+        return slot_fail(place, "a size is negative, or sizes and strides are too large",
+                         "a tensor that fits in memory");
     out->number = (int)call->word_count;
     call->word_count += 2 + 2 * (size_t)rank;
     if (data_extent(rank, sizes, strides, &out->low, &out->high))
@@ -107,13 +115,14 @@ static phasor_status check_type(const struct place *place, const DLTensor *t)
         return PHASOR_OK;
     snprintf(came, sizeof came, "dtype %s", known ? dtype_text(dtype) : "unknown");
     if (!known)
-        snprintf(came, sizeof came, "a dtype with DLPack code %d, %d bits, %d lanes", t->dtype.code, t->dtype.bits,
-                 t->dtype.lanes);
+        snprintf(came, sizeof came, "a dtype with DLPack code %d, %d bits, %d lanes", t->dtype.code,
+                 t->dtype.bits, t->dtype.lanes);
     return slot_fail(place, came, dtype_text(place->slot->dtype));
 }
 
 /* Host memory is read by the CPU device, and copied for a CUDA device. */
-static phasor_status check_device(const struct call *call, const struct place *place, const DLTensor *t, bool *host)
+static phasor_status check_device(const struct call *call, const struct place *place,
+                                  const DLTensor *t, bool *host)
 {
     const struct device *device = call->program->on_cuda ? call->program->runtime->device : NULL;
     const int type = (int)t->device.device_type;
@@ -123,9 +132,11 @@ static phasor_status check_device(const struct call *call, const struct place *p
     if (is_host || (device && type == kDLCUDA && t->device.device_id == device_ordinal(device)) ||
         (device && type == kDLCUDAManaged))
         return PHASOR_OK;
-    snprintf(came, sizeof came, type == kDLCUDA ? "memory of CUDA device %d" : "memory of DLPack device type %d",
+    snprintf(came, sizeof came,
+             type == kDLCUDA ? "memory of CUDA device %d" : "memory of DLPack device type %d",
              type == kDLCUDA ? t->device.device_id : type);
-    snprintf(expected, sizeof expected, device ? "host memory or memory of CUDA device %d" : "host memory",
+    snprintf(expected, sizeof expected,
+             device ? "host memory or memory of CUDA device %d" : "host memory",
              device ? device_ordinal(device) : 0);
     return slot_fail(place, came, expected);
 }
@@ -138,11 +149,16 @@ static int alignment_of(uintptr_t address)
     return alignment;
 }
 
-static phasor_status read_tensor(struct call *call, const struct place *place, const phasor_value *v, struct call_slot *out)
+static phasor_status read_tensor(struct call *call, const struct place *place,
+                                 const phasor_value *v, struct call_slot *out)
 {
-    const DLTensor *t = v->kind == PHASOR_OWNED && v->owned ? &v->owned->dl_tensor : v->kind == PHASOR_TENSOR ? v->tensor : NULL;
+    const DLTensor *t = v->kind == PHASOR_OWNED && v->owned ? &v->owned->dl_tensor
+                        : v->kind == PHASOR_TENSOR          ? v->tensor
+                                                            : NULL;
     if (!t)
-        return slot_fail(place, v->kind == PHASOR_TENSOR || v->kind == PHASOR_OWNED ? "a NULL pointer" : kind_text(v->kind),
+        return slot_fail(place,
+                         v->kind == PHASOR_TENSOR || v->kind == PHASOR_OWNED ? "a NULL pointer"
+                                                                             : kind_text(v->kind),
                          "a tensor");
     TRY(check_type(place, t));
     TRY(record_tensor(call, place, t, out));
@@ -161,7 +177,7 @@ static phasor_status read_tensor(struct call *call, const struct place *place, c
     return PHASOR_OK;
 }
 
-/* -- other values ---------------------------------------------------------------------------------------------- */
+/* -- other values ------------------------------------------------------------------------------ */
 
 static bool same_value(const phasor_value *a, const phasor_value *b)
 {
@@ -190,7 +206,8 @@ static void value_print(const phasor_value *v, char *out, size_t size)
 static phasor_status read_constant(const struct place *place, const phasor_value *v)
 {
     const phasor_value none = {.kind = PHASOR_NONE};
-    const phasor_value *expected = place->slot->kind == PHASOR_NONE ? &none : &place->slot->expected;
+    const phasor_value *expected =
+        place->slot->kind == PHASOR_NONE ? &none : &place->slot->expected;
     char came[160], wanted[160];
     if (v->kind == PHASOR_NONE || same_value(v, expected)) /* None: left out */
         return PHASOR_OK;
@@ -199,7 +216,8 @@ static phasor_status read_constant(const struct place *place, const phasor_value
     return slot_fail(place, came, wanted);
 }
 
-static phasor_status read_number(struct call *call, const struct place *place, const phasor_value *v, struct call_slot *out)
+static phasor_status read_number(struct call *call, const struct place *place,
+                                 const phasor_value *v, struct call_slot *out)
 {
     const phasor_kind kind = place->slot->kind;
     if (v->kind != kind && !(kind == PHASOR_FLOAT && v->kind == PHASOR_INT))
@@ -231,7 +249,7 @@ static phasor_status read_input(struct call *call, int index)
     return read_number(call, &place, v, &call->in[index]);
 }
 
-/* -- outputs --------------------------------------------------------------------------------------------------- */
+/* -- outputs ----------------------------------------------------------------------------------- */
 
 /* Each dim steps over all that the dims with smaller strides reach. */
 static bool overlaps_itself(int rank, const int64_t *sizes, const int64_t *strides)
@@ -255,8 +273,8 @@ static bool overlaps_itself(int rank, const int64_t *sizes, const int64_t *strid
 
 static bool meets(const struct call_slot *a, const struct call_slot *b)
 {
-    return a->tensor && b->tensor && a->low != a->high && b->low != b->high && a->bytes + a->low < b->bytes + b->high &&
-           b->bytes + b->low < a->bytes + a->high;
+    return a->tensor && b->tensor && a->low != a->high && b->low != b->high &&
+           a->bytes + a->low < b->bytes + b->high && b->bytes + b->low < a->bytes + a->high;
 }
 
 static bool is_same(const struct call_slot *a, const struct call_slot *b)
@@ -273,30 +291,36 @@ static phasor_status check_overlap(struct call *call, int index)
         if (!meets(out, in))
             continue;
         if (!is_same(out, in) || program->inputs[i].written)
-            return fail(PHASOR_ERROR_INPUT, "output %d (%s) overlaps input %d (%s)%s", index, program->outputs[index].name, i,
-                        program->inputs[i].name, program->inputs[i].written ? ", which the program changes" : " in part");
+            return fail(PHASOR_ERROR_INPUT, "output %d (%s) overlaps input %d (%s)%s", index,
+                        program->outputs[index].name, i, program->inputs[i].name,
+                        program->inputs[i].written ? ", which the program changes" : " in part");
         call->in_place = true;
     }
     for (int i = 0; i < index; i++)
         if (meets(out, &call->out[i]))
-            return fail(PHASOR_ERROR_INPUT, "output %d (%s) overlaps output %d (%s)", index, program->outputs[index].name, i,
-                        program->outputs[i].name);
+            return fail(PHASOR_ERROR_INPUT, "output %d (%s) overlaps output %d (%s)", index,
+                        program->outputs[index].name, i, program->outputs[i].name);
     return PHASOR_OK;
 }
 
-phasor_status call_check_in_place(const struct call *call, const struct recipe_pair *pairs, int count)
+phasor_status call_check_in_place(const struct call *call, const struct recipe_pair *pairs,
+                                  int count)
 {
     const struct phasor_program *program = call->program;
     for (int o = 0; call->in_place && o < program->output_count; o++)
         for (int i = 0; i < program->input_count; i++) {
             /* both in host memory: the input is copied before the output is written */
-            bool allowed = !meets(&call->out[o], &call->in[i]) || (call->in[i].host && call->out[o].host);
+            bool allowed =
+                !meets(&call->out[o], &call->in[i]) || (call->in[i].host && call->out[o].host);
             for (int k = 0; k < count; k++)
                 allowed |= pairs[k].output == o && pairs[k].input == i;
             if (!allowed)
-                return fail(PHASOR_ERROR_INPUT, "output %d (%s) is the memory of input %d (%s), but elements of it are read "
-                            "for more than the element that is written there; give the output memory of its own", o,
-                            program->outputs[o].name, i, program->inputs[i].name);
+                return fail(
+                    PHASOR_ERROR_INPUT,
+                    "output %d (%s) is the memory of input %d (%s), but elements of it are read "
+                    "for more than the element that is written there; give the output memory of "
+                    "its own",
+                    o, program->outputs[o].name, i, program->inputs[i].name);
         }
     return PHASOR_OK;
 }
@@ -309,15 +333,17 @@ static phasor_status read_output(struct call *call, int index)
         return PHASOR_OK;
     TRY(read_tensor(call, &place, &call->outputs[index], out));
     if (overlaps_itself(call_rank(call, out), call_sizes(call, out), call_strides(call, out)))
-        return slot_fail(&place, "strides with which elements overlap", "memory of its own for each element");
+        return slot_fail(&place, "strides with which elements overlap",
+                         "memory of its own for each element");
     return check_overlap(call, index);
 }
 
-/* -- the call -------------------------------------------------------------------------------------------------- */
+/* -- the call ---------------------------------------------------------------------------------- */
 
 static phasor_status slots_room(struct call *call)
 {
-    const size_t inputs = (size_t)call->program->input_count, outputs = (size_t)call->program->output_count;
+    const size_t inputs = (size_t)call->program->input_count,
+                 outputs = (size_t)call->program->output_count;
     call->words = call->word_space;
     call->word_capacity = CALL_WORDS;
     call->in = inputs <= CALL_SLOTS ? call->in_space : memory_new(inputs * sizeof *call->in);
@@ -335,15 +361,17 @@ static phasor_status check_counts(const struct call *call, int inputs, int outpu
 {
     const struct phasor_program *program = call->program;
     if (inputs != program->input_count)
-        return fail(PHASOR_ERROR_INPUT, "%d inputs; %s takes %d", inputs, program_logical(program)->name, program->input_count);
+        return fail(PHASOR_ERROR_INPUT, "%d inputs; %s takes %d", inputs,
+                    program_logical(program)->name, program->input_count);
     if (call->form != CALL_SHAPES && outputs != program->output_count)
-        return fail(PHASOR_ERROR_INPUT, "room for %d outputs; %s has %d", outputs, program_logical(program)->name,
-                    program->output_count);
+        return fail(PHASOR_ERROR_INPUT, "room for %d outputs; %s has %d", outputs,
+                    program_logical(program)->name, program->output_count);
     return PHASOR_OK;
 }
 
-phasor_status call_read(struct call *call, struct phasor_program *program, enum call_form form, const phasor_value *inputs,
-                        int input_count, phasor_value *outputs, int output_count)
+phasor_status call_read(struct call *call, struct phasor_program *program, enum call_form form,
+                        const phasor_value *inputs, int input_count, phasor_value *outputs,
+                        int output_count)
 {
     call->program = program;
     call->inputs = inputs;
@@ -371,15 +399,17 @@ void call_free(struct call *call)
         memory_free(call->out);
 }
 
-/* -- for the planner ------------------------------------------------------------------------------------------- */
+/* -- for the planner --------------------------------------------------------------------------- */
 
-static phasor_status describe_tensor(const struct call *call, const struct slot *slot, const struct call_slot *in, bool logical,
+static phasor_status describe_tensor(const struct call *call, const struct slot *slot,
+                                     const struct call_slot *in, bool logical,
                                      struct call_tensor *out)
 {
     const bool pair = !logical && dtype_is_complex(slot->dtype);
     const int rank = call_rank(call, in);
     if (rank + pair > RANK_MAX)
-        return fail(PHASOR_ERROR_INPUT, "%s: rank %d; at most %d", slot->name, rank, RANK_MAX - pair);
+        return fail(PHASOR_ERROR_INPUT, "%s: rank %d; at most %d", slot->name, rank,
+                    RANK_MAX - pair);
     *out = (struct call_tensor){.rank = rank + pair, .alignment = (int)call->words[in->number + 1]};
     for (int d = 0; d < rank; d++) {
         out->sizes[d] = call_sizes(call, in)[d];
@@ -407,20 +437,24 @@ static phasor_status describe_inputs(const struct call *call, bool logical, stru
     return PHASOR_OK;
 }
 
-phasor_status call_describe(const struct call *call, bool logical, struct arena *arena, struct call_shape *out)
+phasor_status call_describe(const struct call *call, bool logical, struct arena *arena,
+                            struct call_shape *out)
 {
     const struct phasor_program *program = call->program;
-    *out = (struct call_shape){.input_count = program->input_count, .output_count = program->output_count};
+    *out = (struct call_shape){.input_count = program->input_count,
+                               .output_count = program->output_count};
     out->inputs = NEW(arena, struct call_tensor, program->input_count);
     out->integers = NEW(arena, int64_t, program->input_count);
-    out->outputs = call->form == CALL_INTO ? NEW(arena, struct call_tensor, program->output_count) : NULL;
+    out->outputs =
+        call->form == CALL_INTO ? NEW(arena, struct call_tensor, program->output_count) : NULL;
     if (!out->inputs || !out->integers || (call->form == CALL_INTO && !out->outputs))
         return fail_memory();
     TRY(describe_inputs(call, logical, out));
     for (int i = 0; call->form == CALL_INTO && i < program->output_count; i++) {
         out->outputs[i].rank = -1;
         if (program->outputs[i].kind == PHASOR_TENSOR)
-            TRY(describe_tensor(call, &program->outputs[i], &call->out[i], logical, &out->outputs[i]));
+            TRY(describe_tensor(call, &program->outputs[i], &call->out[i], logical,
+                                &out->outputs[i]));
     }
     return PHASOR_OK;
 }

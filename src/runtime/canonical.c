@@ -1,9 +1,11 @@
 /* canonical.c - a graph as bytes in which nothing stands that makes no difference to a plan.
  *
- *     %7 "mul_3" = mul(%4, %5) : f32[s25, 64]   aten.mul.Tensor, rope.py:29   ->   mul 4 5 f32 [s0 64]
+ *     %7 "mul_3" = mul(%4, %5) : f32[s25, 64]   aten.mul.Tensor, rope.py:29   ->   mul 4 5 f32 [s0
+ * 64]
  *
- * No names, lines, values of weights: two fine-tunes of one model, or one exported from another folder, share all plans.
- * Symbols are numbered as they are met. Scalars stay: they are literals of the sources.
+ * No names, lines, values of weights: two fine-tunes of one model, or one exported from another
+ * folder, share all plans. Symbols are numbered as they are met. Scalars stay: they are literals of
+ * the sources.
  */
 #include "runtime/runtime.h"
 
@@ -66,8 +68,8 @@ static void print_attributes(struct printer *p, const struct attributes *a)
     uint64_t re, im; /* bits: text would depend on the locale */
     memcpy(&re, &a->number.re, sizeof re);
     memcpy(&im, &a->number.im, sizeof im);
-    text_format(p->out, " %d %d %d %" PRId64 " %" PRId64 " %" PRIx64 " %" PRIx64, a->axis, a->flag, a->index, a->step,
-                a->number.i, re, im);
+    text_format(p->out, " %d %d %d %" PRId64 " %" PRId64 " %" PRIx64 " %" PRIx64, a->axis, a->flag,
+                a->index, a->step, a->number.i, re, im);
     text_add(p->out, " [");
     for (int i = 0; i < a->axis_count; i++)
         text_format(p->out, " %d", a->axes[i]);
@@ -99,8 +101,8 @@ static void print_slots(struct printer *p)
 {
     const struct graph *g = p->graph;
     for (size_t i = 0; i < g->inputs.count; i++) {
-        text_format(p->out, "in %d %u %u %d", (int)g->inputs.at[i].kind, g->inputs.at[i].node, g->inputs.at[i].written,
-                    g->inputs.at[i].constant);
+        text_format(p->out, "in %d %u %u %d", (int)g->inputs.at[i].kind, g->inputs.at[i].node,
+                    g->inputs.at[i].written, g->inputs.at[i].constant);
         print_dim(p, g->inputs.at[i].size);
         text_add(p->out, "\n");
     }
@@ -110,7 +112,8 @@ static void print_slots(struct printer *p)
         text_add(p->out, "\n");
     }
     for (size_t i = 0; i < g->outputs.count; i++) {
-        text_format(p->out, "out %d %u %d", (int)g->outputs.at[i].kind, g->outputs.at[i].node, g->outputs.at[i].constant);
+        text_format(p->out, "out %d %u %d", (int)g->outputs.at[i].kind, g->outputs.at[i].node,
+                    g->outputs.at[i].constant);
         print_dim(p, g->outputs.at[i].size);
         text_add(p->out, "\n");
     }

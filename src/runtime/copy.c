@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* The bytes between a tensor's lowest and highest element, brought to the host. */
-static phasor_status span_fetch(struct phasor_runtime *runtime, const char *from, size_t nbytes, void *to)
+static phasor_status span_fetch(struct phasor_runtime *runtime, const char *from, size_t nbytes,
+                                void *to)
 {
     struct device *device = runtime->device;
     struct device_scope scope;
@@ -31,16 +32,19 @@ static phasor_status view_of(const DLTensor *tensor, struct strided *out)
 {
     enum dtype dtype;
     if (!dtype_from_dlpack(tensor->dtype, &dtype) || tensor->ndim < 0 || tensor->ndim > RANK_MAX)
-        return fail(PHASOR_ERROR_USAGE, "a tensor of rank %d and DLPack dtype %d with %d bits cannot be copied", tensor->ndim,
-                    tensor->dtype.code, tensor->dtype.bits);
-    *out = strided_new(dtype, tensor->ndim, tensor->shape, (char *)tensor->data + tensor->byte_offset);
+        return fail(PHASOR_ERROR_USAGE,
+                    "a tensor of rank %d and DLPack dtype %d with %d bits cannot be copied",
+                    tensor->ndim, tensor->dtype.code, tensor->dtype.bits);
+    *out =
+        strided_new(dtype, tensor->ndim, tensor->shape, (char *)tensor->data + tensor->byte_offset);
     if (tensor->strides && tensor->ndim)
         memcpy(out->strides, tensor->strides, (size_t)tensor->ndim * sizeof *out->strides);
     out->count = -1;
     return PHASOR_OK;
 }
 
-phasor_status phasor_copy_to_host(phasor_runtime *runtime, const DLTensor *from, void *to, size_t nbytes)
+phasor_status phasor_copy_to_host(phasor_runtime *runtime, const DLTensor *from, void *to,
+                                  size_t nbytes)
 {
     struct strided source;
     int64_t low, high;

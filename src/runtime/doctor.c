@@ -18,10 +18,12 @@ struct report {
 };
 
 /* A field: text, or NULL for what is missing, with the reason. */
-static void report_field(struct report *report, const char *name, const char *found, const char *reason)
+static void report_field(struct report *report, const char *name, const char *found,
+                         const char *reason)
 {
     if (!report->json) {
-        text_format(&report->out, "%-10s %s%s\n", name, found ? found : "missing: ", found ? "" : reason);
+        text_format(&report->out, "%-10s %s%s\n", name,
+                    found ? found : "missing: ", found ? "" : reason);
         return;
     }
     text_add(&report->out, report->first ? "" : ", ");
@@ -57,7 +59,8 @@ static void device_print(struct report *report, int ordinal)
         return;
     const double gibibytes = (double)info.memory / (double)(1 << 30);
     if (!report->json) {
-        text_format(&report->out, "device %-3d %s, %s, %.0f GiB\n", ordinal, info.name, info.arch, gibibytes);
+        text_format(&report->out, "device %-3d %s, %s, %.0f GiB\n", ordinal, info.name, info.arch,
+                    gibibytes);
         return;
     }
     text_format(&report->out, "%s{\"ordinal\": %d, \"name\": ", ordinal ? ", " : "", ordinal);
@@ -102,7 +105,8 @@ static void report_compiler(struct report *report)
 static void report_cache(struct report *report, const phasor_options *options)
 {
     const struct cache_options cache_options = {.directory = options ? options->cache : NULL,
-                                                .trust_directory = options && options->trust_cache_dir,
+                                                .trust_directory =
+                                                    options && options->trust_cache_dir,
                                                 .max_bytes = options ? options->cache_bytes : 0};
     struct cache *cache;
     if (cache_open(&cache_options, &cache) != PHASOR_OK) {

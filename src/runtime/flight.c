@@ -7,10 +7,14 @@
 
 enum { BUCKETS_FIRST = 64 };
 
-phasor_status flight_open(struct flight_table *table, size_t entry_size, void (*destroy)(struct flight *))
+phasor_status flight_open(struct flight_table *table, size_t entry_size,
+                          void (*destroy)(struct flight *))
 {
-    *table = (struct flight_table){.entry_size = entry_size, .destroy = destroy, .bucket_count = BUCKETS_FIRST,
-                                   .cap = SIZE_MAX, .weight_cap = INT64_MAX};
+    *table = (struct flight_table){.entry_size = entry_size,
+                                   .destroy = destroy,
+                                   .bucket_count = BUCKETS_FIRST,
+                                   .cap = SIZE_MAX,
+                                   .weight_cap = INT64_MAX};
     table->buckets = memory_new(BUCKETS_FIRST * sizeof *table->buckets);
     if (!table->buckets)
         return fail_memory();
@@ -54,10 +58,12 @@ static struct flight **bucket_of(const struct flight_table *table, struct hash h
     return &table->buckets[hash.low & (table->bucket_count - 1)];
 }
 
-static struct flight *entry_find(const struct flight_table *table, struct hash hash, const void *key, size_t key_size)
+static struct flight *entry_find(const struct flight_table *table, struct hash hash,
+                                 const void *key, size_t key_size)
 {
     for (struct flight *entry = *bucket_of(table, hash); entry; entry = entry->next)
-        if (hash_equal(entry->hash, hash) && entry->key_size == key_size && memcmp(entry->key, key, key_size) == 0)
+        if (hash_equal(entry->hash, hash) && entry->key_size == key_size &&
+            memcmp(entry->key, key, key_size) == 0)
             return entry;
     return NULL;
 }
@@ -67,7 +73,8 @@ static void table_grow(struct flight_table *table)
 {
     if (table->count < table->bucket_count)
         return;
-    struct flight **old = table->buckets, **grown = memory_new(2 * table->bucket_count * sizeof *grown);
+    struct flight **old = table->buckets,
+                  **grown = memory_new(2 * table->bucket_count * sizeof *grown);
     const size_t count = table->bucket_count;
     if (!grown)
         return;
@@ -83,7 +90,8 @@ static void table_grow(struct flight_table *table)
     memory_free(old);
 }
 
-static struct flight *entry_new(struct flight_table *table, struct hash hash, const void *key, size_t key_size)
+static struct flight *entry_new(struct flight_table *table, struct hash hash, const void *key,
+                                size_t key_size)
 {
     struct flight *entry = memory_new(table->entry_size);
     void *copy = memory_new(key_size);
@@ -121,15 +129,16 @@ static struct flight *entry_drop(struct flight *entry)
     return --entry->references == 0 ? entry : NULL;
 }
 
-/* Waits until the entry is no longer being made; true when it is ready. Otherwise the reference is gone, and *status says
- * why, or is PHASOR_OK when the caller shall try itself. */
+/* Waits until the entry is no longer being made; true when it is ready. Otherwise the reference is
+ * gone, and *status says why, or is PHASOR_OK when the caller shall try itself. */
 static bool entry_wait(struct flight_table *table, struct flight *entry, phasor_status *status)
 {
     while (entry->state == FLIGHT_BUILDING)
         pthread_cond_wait(&table->changed, &table->lock);
     if (entry->state == FLIGHT_READY)
         return true;
-    *status = entry->retry ? PHASOR_OK : fail(entry->status, "%s", entry->message ? entry->message : "");
+    *status =
+        entry->retry ? PHASOR_OK : fail(entry->status, "%s", entry->message ? entry->message : "");
     struct flight *gone = entry_drop(entry);
     if (gone) {
         pthread_mutex_unlock(&table->lock);
@@ -140,8 +149,8 @@ static bool entry_wait(struct flight_table *table, struct flight *entry, phasor_
 }
 
 /* With the lock held. */
-static phasor_status entry_get(struct flight_table *table, struct hash hash, const void *key, size_t key_size, bool create,
-                               struct flight **out, bool *owner)
+static phasor_status entry_get(struct flight_table *table, struct hash hash, const void *key,
+                               size_t key_size, bool create, struct flight **out, bool *owner)
 {
     phasor_status status = PHASOR_OK;
     for (struct flight *entry; status == PHASOR_OK;) {
@@ -163,8 +172,8 @@ static phasor_status entry_get(struct flight_table *table, struct hash hash, con
     return status;
 }
 
-phasor_status flight_get(struct flight_table *table, struct hash hash, const void *key, size_t key_size, bool create,
-                         struct flight **out, bool *owner)
+phasor_status flight_get(struct flight_table *table, struct hash hash, const void *key,
+                         size_t key_size, bool create, struct flight **out, bool *owner)
 {
     *out = NULL;
     *owner = false;
@@ -179,7 +188,8 @@ static struct flight *entry_oldest(const struct flight_table *table, const struc
     struct flight *oldest = NULL;
     for (size_t b = 0; b < table->bucket_count; b++)
         for (struct flight *entry = table->buckets[b]; entry; entry = entry->next)
-            if (entry != but && entry->state == FLIGHT_READY && !entry->pinned && (!oldest || entry->used < oldest->used))
+            if (entry != but && entry->state == FLIGHT_READY && !entry->pinned &&
+                (!oldest || entry->used < oldest->used))
                 oldest = entry;
     return oldest;
 }
@@ -202,7 +212,8 @@ static struct flight *table_shrink(struct flight_table *table, const struct flig
     return list;
 }
 
-static struct flight *entry_fail(struct flight_table *table, struct flight *entry, phasor_status status, bool retry)
+static struct flight *entry_fail(struct flight_table *table, struct flight *entry,
+                                 phasor_status status, bool retry)
 {
     const size_t length = strlen(message_get());
     entry->message = memory_new(length + 1);
@@ -257,7 +268,8 @@ static bool entry_is_listed(const struct flight_table *table, const struct fligh
     return false;
 }
 
-/* The caller has a reference; another thread may have dropped the entry from the table meanwhile. */
+/* The caller has a reference; another thread may have dropped the entry from the table meanwhile.
+ */
 void flight_pin(struct flight_table *table, struct flight *entry)
 {
     pthread_mutex_lock(&table->lock);

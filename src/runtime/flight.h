@@ -1,11 +1,13 @@
-/* flight.h - tables in which each key is made once: specialisations of a program, kernels of a runtime.
+/* flight.h - tables in which each key is made once: specialisations of a program, kernels of a
+ * runtime.
  *
  *     thread 1: flight_get("s25=7") -> owner, makes it, flight_done()
- *     thread 2: flight_get("s25=7") -> waits, then has what thread 1 made; or thread 1's failure and its message
+ *     thread 2: flight_get("s25=7") -> waits, then has what thread 1 made; or thread 1's failure
+ * and its message
  *
- * An entry is the head of the caller's own struct. The table holds one reference to what is ready, each user another.
- * Where entries are kept, the least recently used ones are dropped beyond the cap; where they are not, an entry goes with
- * its last user.
+ * An entry is the head of the caller's own struct. The table holds one reference to what is ready,
+ * each user another. Where entries are kept, the least recently used ones are dropped beyond the
+ * cap; where they are not, an entry goes with its last user.
  */
 #pragma once
 #include "base/hash.h"
@@ -42,18 +44,23 @@ struct flight_table {
     bool kept;
     size_t cap;         /* kept: entries */
     int64_t weight_cap; /* kept: bytes */
-    void (*destroy)(struct flight *entry); /* what the caller's struct owns; called without the lock */
+    void (*destroy)(
+        struct flight *entry); /* what the caller's struct owns; called without the lock */
 };
 
-phasor_status flight_open(struct flight_table *table, size_t entry_size, void (*destroy)(struct flight *));
+phasor_status flight_open(struct flight_table *table, size_t entry_size,
+                          void (*destroy)(struct flight *));
 /* Nobody uses an entry any more. */
 void flight_close(struct flight_table *table);
 
-/* A ready entry, or with create one that is to be made: *owner says so, and flight_done must follow. Without create, *out
- * is NULL when there is none that is ready. A failure of another owner is returned with its message. */
-phasor_status flight_get(struct flight_table *table, struct hash hash, const void *key, size_t key_size, bool create,
-                         struct flight **out, bool *owner);
-/* The end of making it. On failure the entry leaves the table, and the owner's reference is gone. */
-void flight_done(struct flight_table *table, struct flight *entry, phasor_status status, bool retry);
+/* A ready entry, or with create one that is to be made: *owner says so, and flight_done must
+ * follow. Without create, *out is NULL when there is none that is ready. A failure of another owner
+ * is returned with its message. */
+phasor_status flight_get(struct flight_table *table, struct hash hash, const void *key,
+                         size_t key_size, bool create, struct flight **out, bool *owner);
+/* The end of making it. On failure the entry leaves the table, and the owner's reference is gone.
+ */
+void flight_done(struct flight_table *table, struct flight *entry, phasor_status status,
+                 bool retry);
 void flight_release(struct flight_table *table, struct flight *entry); /* NULL is fine */
 void flight_pin(struct flight_table *table, struct flight *entry);

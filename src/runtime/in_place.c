@@ -1,12 +1,12 @@
 /* in_place.c - which outputs may be written over which inputs.
  *
- *     y = x * 2 + 1, y with the strides of x          allowed: a thread reads the elements it writes
- *     y = flip(x), or z = sum(x) as well as y         not: others still want what was there
+ *     y = x * 2 + 1, y with the strides of x          allowed: a thread reads the elements it
+ * writes y = flip(x), or z = sum(x) as well as y         not: others still want what was there
  *
- * The kernel that stores the output must be the only one that reads the input from then on: those of
- * its own launch run beside it. It stores nothing else, and every way from what it stores down to the
- * input keeps elements where they are. A value that an earlier launch has stored ends a way. What is
- * not sure is not allowed.
+ * The kernel that stores the output must be the only one that reads the input from then on: those
+ * of its own launch run beside it. It stores nothing else, and every way from what it stores down
+ * to the input keeps elements where they are. A value that an earlier launch has stored ends a way.
+ * What is not sure is not allowed.
  */
 #include "runtime/recipe.h"
 
@@ -52,7 +52,8 @@ static int ways_below(struct ways *w, value v)
 
 static int ways_of_store(struct ways *w, const struct kernel *kernel, int s, value input)
 {
-    *w = (struct ways){w->plan, w->launch_of, w->known, kernel->stores[s].node, input, kernel->launch};
+    *w = (struct ways){w->plan, w->launch_of,  w->known, kernel->stores[s].node,
+                       input,   kernel->launch};
     if (kernel->stores[s].copy)
         return w->store == input ? SAME : ABSENT;
     memset(w->known, UNKNOWN, w->plan->graph.nodes.count);
@@ -102,7 +103,8 @@ static bool pair_is_safe(struct ways *w, const struct call_shape *call, int slot
     return true;
 }
 
-static phasor_status pairs_find(struct recipe *recipe, struct ways *w, const struct call_shape *call)
+static phasor_status pairs_find(struct recipe *recipe, struct ways *w,
+                                const struct call_shape *call)
 {
     const struct plan *plan = w->plan;
     const size_t most = (size_t)call->output_count * (size_t)call->input_count;
@@ -126,7 +128,8 @@ phasor_status recipe_find_in_place(struct recipe *recipe, const struct plan *pla
 {
     const size_t count = plan->graph.nodes.count;
     struct arena arena = {0};
-    struct ways ways = {.plan = plan, .launch_of = NEW(&arena, int, count),
+    struct ways ways = {.plan = plan,
+                        .launch_of = NEW(&arena, int, count),
                         .known = NEW(&arena, signed char, count)};
     phasor_status status = ways.launch_of && ways.known ? PHASOR_OK : fail_memory();
     if (status == PHASOR_OK) {

@@ -8,7 +8,7 @@
 
 enum { HOST_ALIGNMENT = 64 };
 
-/* -- shared memory --------------------------------------------------------------------------------------------- */
+/* -- shared memory ----------------------------------------------------------------------------- */
 
 static void host_release(void *block)
 {
@@ -56,8 +56,8 @@ phasor_status memory_device(struct device *device, size_t nbytes, void *stream, 
     return PHASOR_OK;
 }
 
-/* A block is freed in the order of its stream, or after all work when that stream is never named again. So a stream that
- * exists only here makes the second the only way. */
+/* A block is freed in the order of its stream, or after all work when that stream is never named
+ * again. So a stream that exists only here makes the second the only way. */
 phasor_status memory_lasting(struct device *device, size_t nbytes, struct memory **out)
 {
     void *stream;
@@ -91,7 +91,7 @@ void memory_release(struct memory *memory)
     memory_free(memory);
 }
 
-/* -- handles --------------------------------------------------------------------------------------------------- */
+/* -- handles ----------------------------------------------------------------------------------- */
 
 struct handle {
     DLManagedTensor managed;
@@ -104,7 +104,8 @@ static void handle_delete(DLManagedTensor *managed)
     memory_free((struct handle *)(void *)managed); /* its first member */
 }
 
-phasor_status output_new(const struct output_tensor *tensor, struct memory *memory, DLManagedTensor **out)
+phasor_status output_new(const struct output_tensor *tensor, struct memory *memory,
+                         DLManagedTensor **out)
 {
     struct handle *handle = memory_new(sizeof *handle);
     *out = NULL;
@@ -113,8 +114,12 @@ phasor_status output_new(const struct output_tensor *tensor, struct memory *memo
     memcpy(handle->sizes, tensor->sizes, (size_t)tensor->rank * sizeof *handle->sizes);
     memcpy(handle->strides, tensor->strides, (size_t)tensor->rank * sizeof *handle->strides);
     handle->managed = (DLManagedTensor){
-        .dl_tensor = {.data = tensor->data, .device = tensor->device, .ndim = tensor->rank,
-                      .dtype = dtype_to_dlpack(tensor->dtype), .shape = handle->sizes, .strides = handle->strides,
+        .dl_tensor = {.data = tensor->data,
+                      .device = tensor->device,
+                      .ndim = tensor->rank,
+                      .dtype = dtype_to_dlpack(tensor->dtype),
+                      .shape = handle->sizes,
+                      .strides = handle->strides,
                       .byte_offset = (uint64_t)tensor->byte_offset},
         .manager_ctx = memory_retain(memory),
         .deleter = handle_delete,

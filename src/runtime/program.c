@@ -2,7 +2,8 @@
  *
  *     rope.pt2 -> loaded graph -> real graph, or the refusals that keep it from being one
  *
- * All that callers may ask for is made at load, so that a program can be shared by threads without a lock.
+ * All that callers may ask for is made at load, so that a program can be shared by threads without
+ * a lock.
  */
 #include "runtime/runtime.h"
 
@@ -21,7 +22,7 @@ void program_file_release(void *owner)
     memory_free(file);
 }
 
-/* -- slots ----------------------------------------------------------------------------------------------------- */
+/* -- slots ------------------------------------------------------------------------------------- */
 
 static phasor_status dim_describe(const struct graph *graph, dim size, phasor_dim *out)
 {
@@ -40,7 +41,8 @@ static phasor_status dim_describe(const struct graph *graph, dim size, phasor_di
     return failed ? fail_memory() : PHASOR_OK;
 }
 
-static phasor_status tensor_describe(const struct graph *graph, value v, struct slot *slot, phasor_spec *spec)
+static phasor_status tensor_describe(const struct graph *graph, value v, struct slot *slot,
+                                     phasor_spec *spec)
 {
     const struct node *n = graph_node(graph, v);
     phasor_dim *dims = NEW(graph->arena, phasor_dim, n->rank);
@@ -56,9 +58,12 @@ static phasor_status tensor_describe(const struct graph *graph, value v, struct 
     return PHASOR_OK;
 }
 
-static phasor_status slot_describe(const struct graph *graph, dim size, value v, struct slot *slot, phasor_spec *spec)
+static phasor_status slot_describe(const struct graph *graph, dim size, value v, struct slot *slot,
+                                   phasor_spec *spec)
 {
-    *spec = (phasor_spec){.name = slot->name, .kind = slot->kind, .constant = slot->constant ? &slot->expected : NULL};
+    *spec = (phasor_spec){.name = slot->name,
+                          .kind = slot->kind,
+                          .constant = slot->constant ? &slot->expected : NULL};
     if (slot->kind == PHASOR_TENSOR)
         return tensor_describe(graph, v, slot, spec);
     slot->scalar = v != 0 && !slot->constant;
@@ -85,26 +90,34 @@ static phasor_status slots_describe(struct phasor_program *program)
         return fail_memory();
     for (int i = 0; i < program->input_count; i++) {
         const struct graph_input *in = &graph->inputs.at[i];
-        program->inputs[i] = (struct slot){.name = in->name, .kind = in->kind, .written = in->written != 0,
-                                           .constant = in->constant || in->kind == PHASOR_NONE, .expected = in->expected};
-        TRY(slot_describe(graph, in->size, in->node, &program->inputs[i], &program->input_specs[i]));
+        program->inputs[i] = (struct slot){.name = in->name,
+                                           .kind = in->kind,
+                                           .written = in->written != 0,
+                                           .constant = in->constant || in->kind == PHASOR_NONE,
+                                           .expected = in->expected};
+        TRY(slot_describe(graph, in->size, in->node, &program->inputs[i],
+                          &program->input_specs[i]));
     }
     for (int i = 0; i < program->output_count; i++) {
         const struct graph_output *out = &graph->outputs.at[i];
-        program->outputs[i] = (struct slot){.name = out->name, .kind = out->kind, .expected = out->expected,
+        program->outputs[i] = (struct slot){.name = out->name,
+                                            .kind = out->kind,
+                                            .expected = out->expected,
                                             .constant = out->constant || out->kind == PHASOR_NONE};
-        TRY(slot_describe(graph, out->size, out->node, &program->outputs[i], &program->output_specs[i]));
+        TRY(slot_describe(graph, out->size, out->node, &program->outputs[i],
+                          &program->output_specs[i]));
     }
     return PHASOR_OK;
 }
 
-/* -- loading --------------------------------------------------------------------------------------------------- */
+/* -- loading ----------------------------------------------------------------------------------- */
 
 static void refusal_log(const struct phasor_program *program)
 {
     const struct refusal *first = &program->file->loaded.refusals.at[0];
-    log_line(LOG_WARNING, "%s is left as it is: %s (%s, %s): %s", program_logical(program)->name, first->node, first->target,
-             first->line ? first->line : "no source line in the file", first->reason);
+    log_line(LOG_WARNING, "%s is left as it is: %s (%s, %s): %s", program_logical(program)->name,
+             first->node, first->target, first->line ? first->line : "no source line in the file",
+             first->reason);
 }
 
 static phasor_status program_rewrite(struct phasor_program *program)
@@ -113,7 +126,8 @@ static phasor_status program_rewrite(struct phasor_program *program)
     const phasor_options *options = &program->runtime->options;
     const struct rewrite_options rewrite = {.rules = options->rules, .fma = !options->no_fma};
     TRY(graph_init(&program->file->real, &loaded->arena, &loaded->sizes, loaded->graph.name));
-    TRY(rewrite_program(&loaded->graph, &program->file->real, &rewrite, &loaded->refusals, &program->rewritten));
+    TRY(rewrite_program(&loaded->graph, &program->file->real, &rewrite, &loaded->refusals,
+                        &program->rewritten));
     program->rewritten = program->rewritten && loaded->refusals.count == 0;
     for (size_t i = 0; i < loaded->refusals.count; i++)
         program->unknown |= loaded->refusals.at[i].unknown;
@@ -126,7 +140,8 @@ static phasor_status program_rewrite(struct phasor_program *program)
 static phasor_status program_canonical(struct phasor_program *program)
 {
     struct text bytes = {0};
-    phasor_status status = program->rewritten ? canonical_print(program_real(program), &bytes) : PHASOR_OK;
+    phasor_status status =
+        program->rewritten ? canonical_print(program_real(program), &bytes) : PHASOR_OK;
     program->canonical_size = bytes.length;
     program->canonical_hash = hash_bytes(text_get(&bytes), bytes.length);
     program->canonical = arena_copy(&program->file->loaded.arena, text_get(&bytes), bytes.length);
@@ -137,7 +152,8 @@ static phasor_status program_canonical(struct phasor_program *program)
 static phasor_status program_setup(struct phasor_program *program)
 {
     const phasor_options *options = &program->runtime->options;
-    TRY(flight_open(&program->specialisations, sizeof(struct specialisation), specialisation_destroy));
+    TRY(flight_open(&program->specialisations, sizeof(struct specialisation),
+                    specialisation_destroy));
     program->specialisations.kept = true;
     program->specialisations.cap = (size_t)options->specialisations;
     program->specialisations.weight_cap = options->table_bytes;
@@ -166,7 +182,8 @@ static phasor_status program_new(phasor_runtime *runtime, struct phasor_program 
     return PHASOR_OK;
 }
 
-static phasor_status program_finish(struct phasor_program *program, phasor_status status, phasor_program **out)
+static phasor_status program_finish(struct phasor_program *program, phasor_status status,
+                                    phasor_program **out)
 {
     if (status == PHASOR_OK)
         status = program_setup(program);
@@ -177,7 +194,8 @@ static phasor_status program_finish(struct phasor_program *program, phasor_statu
     return status;
 }
 
-phasor_status phasor_program_load(phasor_runtime *runtime, const char *path, const char *model, phasor_program **out)
+phasor_status phasor_program_load(phasor_runtime *runtime, const char *path, const char *model,
+                                  phasor_program **out)
 {
     struct phasor_program *program;
     *out = NULL;
@@ -185,13 +203,14 @@ phasor_status phasor_program_load(phasor_runtime *runtime, const char *path, con
     return program_finish(program, load_program(path, model, &program->file->loaded), out);
 }
 
-phasor_status phasor_program_load_memory(phasor_runtime *runtime, const void *bytes, size_t nbytes, const char *name,
-                                         const char *model, phasor_program **out)
+phasor_status phasor_program_load_memory(phasor_runtime *runtime, const void *bytes, size_t nbytes,
+                                         const char *name, const char *model, phasor_program **out)
 {
     struct phasor_program *program;
     *out = NULL;
     TRY(program_new(runtime, &program));
-    return program_finish(program, load_pt2_memory(bytes, nbytes, name, model, &program->file->loaded), out);
+    return program_finish(program,
+                          load_pt2_memory(bytes, nbytes, name, model, &program->file->loaded), out);
 }
 
 void phasor_program_close(phasor_program *program)
@@ -206,7 +225,7 @@ void phasor_program_close(phasor_program *program)
     memory_free(program);
 }
 
-/* -- questions ------------------------------------------------------------------------------------------------- */
+/* -- questions --------------------------------------------------------------------------------- */
 
 int phasor_program_input_count(const phasor_program *program)
 {
@@ -248,17 +267,20 @@ phasor_status phasor_program_refused(const phasor_program *program, int index, p
 {
     TRY(index_check("refusal", index, phasor_program_refused_count(program)));
     const struct refusal *refusal = &program->file->loaded.refusals.at[index];
-    *out = (phasor_refusal){refusal->node, refusal->target, refusal->reason, refusal->line, refusal->unknown};
+    *out = (phasor_refusal){refusal->node, refusal->target, refusal->reason, refusal->line,
+                            refusal->unknown};
     return PHASOR_OK;
 }
 
 const char *phasor_program_device(const phasor_program *program)
 {
     const phasor_runtime *runtime = program->runtime;
-    return runtime->device && runtime->device_is_default && !program->rewritten ? "cpu" : runtime->device_text;
+    return runtime->device && runtime->device_is_default && !program->rewritten
+               ? "cpu"
+               : runtime->device_text;
 }
 
-/* -- what cannot be run ---------------------------------------------------------------------------------------- */
+/* -- what cannot be run ------------------------------------------------------------------------ */
 
 static bool said_before(const struct refusal_list *list, size_t i)
 {
@@ -274,7 +296,8 @@ static void unknown_print(const struct refusal_list *list, size_t first, struct 
     int count = 0;
     for (size_t k = first; k < list->count; k++)
         count += list->at[k].unknown && strcmp(list->at[k].target, list->at[first].target) == 0;
-    text_format(out, "\n  %s, %d time%s: %s", list->at[first].target, count, count == 1 ? "" : "s", list->at[first].reason);
+    text_format(out, "\n  %s, %d time%s: %s", list->at[first].target, count, count == 1 ? "" : "s",
+                list->at[first].reason);
     for (size_t k = first; k < list->count; k++)
         if (list->at[k].unknown && strcmp(list->at[k].target, list->at[first].target) == 0)
             text_format(out, "\n    %s, %s", list->at[k].node,
@@ -291,14 +314,17 @@ phasor_status program_check_runnable(const struct phasor_program *program)
             if (list->at[i].unknown && !said_before(list, i))
                 unknown_print(list, i, &all);
         const phasor_status status =
-            fail(PHASOR_ERROR_REFUSED, "%s has operators or dtypes that Phasor does not know:%s", name, text_get(&all));
+            fail(PHASOR_ERROR_REFUSED, "%s has operators or dtypes that Phasor does not know:%s",
+                 name, text_get(&all));
         text_free(&all);
         return status;
     }
-    const bool on_cpu = program->runtime->device_kind == PHASOR_DEVICE_CPU || program->runtime->device_is_default;
+    const bool on_cpu =
+        program->runtime->device_kind == PHASOR_DEVICE_CPU || program->runtime->device_is_default;
     if (program->rewritten || on_cpu)
         return PHASOR_OK;
-    return fail(PHASOR_ERROR_REFUSED, "%s cannot be rewritten, so it runs on the CPU device only: %s (%s, %s): %s", name,
+    return fail(PHASOR_ERROR_REFUSED,
+                "%s cannot be rewritten, so it runs on the CPU device only: %s (%s, %s): %s", name,
                 list->count ? list->at[0].node : "?", list->count ? list->at[0].target : "?",
                 list->count && list->at[0].line ? list->at[0].line : "no source line in the file",
                 list->count ? list->at[0].reason : "?");

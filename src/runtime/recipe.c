@@ -10,12 +10,13 @@ void recipe_free(struct recipe *recipe)
     *recipe = (struct recipe){0};
 }
 
-/* -- kernels --------------------------------------------------------------------------------------------------- */
+/* -- kernels ----------------------------------------------------------------------------------- */
 
-static phasor_status make_arguments(struct recipe *recipe, const struct plan *plan, const struct kernel *from,
-                                    struct recipe_kernel *to)
+static phasor_status make_arguments(struct recipe *recipe, const struct plan *plan,
+                                    const struct kernel *from, struct recipe_kernel *to)
 {
-    struct recipe_argument *arguments = NEW(&recipe->arena, struct recipe_argument, from->argument_count);
+    struct recipe_argument *arguments =
+        NEW(&recipe->arena, struct recipe_argument, from->argument_count);
     if (!arguments)
         return fail_memory();
     for (int i = 0; i < from->argument_count; i++) {
@@ -32,7 +33,8 @@ static phasor_status make_arguments(struct recipe *recipe, const struct plan *pl
 }
 
 /* The templates' hash and the source without device.cuh, for which that hash stands. */
-static phasor_status make_key(struct recipe *recipe, struct hash templates, struct recipe_kernel *kernel)
+static phasor_status make_key(struct recipe *recipe, struct hash templates,
+                              struct recipe_kernel *kernel)
 {
     static const char mark[] = "#line 1 \"prologue\"";
     const char *rest = strstr(kernel->source, mark);
@@ -49,11 +51,16 @@ static phasor_status make_key(struct recipe *recipe, struct hash templates, stru
     return PHASOR_OK;
 }
 
-static phasor_status make_kernel(struct recipe *recipe, const struct plan *plan, const struct kernel *from,
-                                 struct hash templates, struct recipe_kernel *to)
+static phasor_status make_kernel(struct recipe *recipe, const struct plan *plan,
+                                 const struct kernel *from, struct hash templates,
+                                 struct recipe_kernel *to)
 {
-    *to = (struct recipe_kernel){.setup = from->setup, .grid = from->grid, .block = from->block, .bytes = from->bytes,
-                                 .argument_bytes = from->argument_bytes, .flag_argument = from->flag_argument};
+    *to = (struct recipe_kernel){.setup = from->setup,
+                                 .grid = from->grid,
+                                 .block = from->block,
+                                 .bytes = from->bytes,
+                                 .argument_bytes = from->argument_bytes,
+                                 .flag_argument = from->flag_argument};
     to->name = arena_string(&recipe->arena, from->name);
     to->operators = arena_string(&recipe->arena, from->operators);
     to->source = arena_string(&recipe->arena, from->source);
@@ -63,18 +70,21 @@ static phasor_status make_kernel(struct recipe *recipe, const struct plan *plan,
     return make_key(recipe, templates, to);
 }
 
-/* -- all ------------------------------------------------------------------------------------------------------- */
+/* -- all --------------------------------------------------------------------------------------- */
 
 static phasor_status make_rest(struct recipe *recipe, const struct plan *plan)
 {
     recipe->buffers = NEW(&recipe->arena, struct recipe_buffer, plan->buffers.count);
-    recipe->outputs = arena_copy(&recipe->arena, plan->outputs, (size_t)plan->output_count * sizeof *plan->outputs);
-    recipe->memories = arena_copy(&recipe->arena, plan->memories, (size_t)plan->memory_count * sizeof *plan->memories);
+    recipe->outputs = arena_copy(&recipe->arena, plan->outputs,
+                                 (size_t)plan->output_count * sizeof *plan->outputs);
+    recipe->memories = arena_copy(&recipe->arena, plan->memories,
+                                  (size_t)plan->memory_count * sizeof *plan->memories);
     if (!recipe->buffers || !recipe->outputs || !recipe->memories)
         return fail_memory();
     for (size_t b = 0; b < plan->buffers.count; b++) {
         const struct buffer *from = &plan->buffers.at[b];
-        recipe->buffers[b] = (struct recipe_buffer){from->kind, from->index, from->offset, from->nbytes, from->alignment};
+        recipe->buffers[b] = (struct recipe_buffer){from->kind, from->index, from->offset,
+                                                    from->nbytes, from->alignment};
     }
     recipe->buffer_count = (int)plan->buffers.count;
     recipe->output_count = plan->output_count;

@@ -1,8 +1,10 @@
-/* recipe.h - a plan without its graph: all that is needed to run it, and nothing that needs planning or generating.
+/* recipe.h - a plan without its graph: all that is needed to run it, and nothing that needs
+ * planning or generating.
  *
  *     struct plan (graph, sources)  ->  struct recipe  <->  bytes in the cache's table of plans
  *
- * The bytes come from a file that anything may have happened to: the reader checks every count, index and length.
+ * The bytes come from a file that anything may have happened to: the reader checks every count,
+ * index and length.
  */
 #pragma once
 #include "plan/plan.h"
@@ -10,7 +12,8 @@
 struct recipe_kernel {
     const char *name, *operators;
     struct hash key;
-    const void *key_bytes; /* compared on every hit: source without the part that the templates' hash stands for */
+    const void *key_bytes; /* compared on every hit: source without the part that the templates'
+                              hash stands for */
     size_t key_size;
     const char *source; /* NULL when the recipe came from the cache */
     bool setup;
@@ -49,8 +52,8 @@ struct recipe {
     int64_t work_bytes, table_bytes;
 };
 
-/* in_place.c: which of the caller's buffers may be the memory of which inputs. Before codegen, which
- * makes one kernel of several parts. */
+/* in_place.c: which of the caller's buffers may be the memory of which inputs. Before codegen,
+ * which makes one kernel of several parts. */
 phasor_status recipe_find_in_place(struct recipe *recipe, const struct plan *plan,
                                    const struct call_shape *call);
 /* The rest, of a plan with sources. templates: the hash of the templates, which stands for
@@ -63,5 +66,5 @@ struct recipe_limits {
 };
 phasor_status recipe_write(const struct recipe *recipe, struct text *out);
 /* false: these bytes are no recipe for such a program (or memory is out: then *status says so). */
-bool recipe_read(struct recipe *recipe, const void *bytes, size_t nbytes, const struct recipe_limits *limits,
-                 phasor_status *status);
+bool recipe_read(struct recipe *recipe, const void *bytes, size_t nbytes,
+                 const struct recipe_limits *limits, phasor_status *status);

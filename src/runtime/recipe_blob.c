@@ -1,9 +1,11 @@
 /* recipe_blob.c - a recipe as bytes, and back; see recipe.h.
  *
- *     "phasor recipe 1\n", counts, kernels (name, operators, key, geometry, arguments), buffers, outputs, memories
+ *     "phasor recipe 1\n", counts, kernels (name, operators, key, geometry, arguments), buffers,
+ * outputs, memories
  *
- * Every number is a little-endian int64; bytes have their length before them. The reader takes nothing on trust: what it
- * accepts can be run without reading or writing outside of what the program and the call have.
+ * Every number is a little-endian int64; bytes have their length before them. The reader takes
+ * nothing on trust: what it accepts can be run without reading or writing outside of what the
+ * program and the call have.
  */
 #include "runtime/recipe.h"
 
@@ -12,7 +14,7 @@
 static const char magic[] = "phasor recipe 1\n";
 enum { COUNT_MAX = 1 << 20, KERNEL_BYTES_MAX = 4096, BLOCK_MAX = 1024 };
 
-/* -- writing --------------------------------------------------------------------------------------------------- */
+/* -- writing ----------------------------------------------------------------------------------- */
 
 static void put_number(struct text *out, int64_t number)
 {
@@ -39,7 +41,8 @@ static void put_kernel(struct text *out, const struct recipe_kernel *kernel)
     put_number(out, kernel->argument_count);
     for (int i = 0; i < kernel->argument_count; i++) {
         put_number(out, kernel->arguments[i].is_buffer);
-        put_number(out, kernel->arguments[i].is_buffer ? kernel->arguments[i].buffer : kernel->arguments[i].size);
+        put_number(out, kernel->arguments[i].is_buffer ? kernel->arguments[i].buffer
+                                                       : kernel->arguments[i].size);
     }
 }
 
@@ -93,7 +96,7 @@ phasor_status recipe_write(const struct recipe *recipe, struct text *out)
     return text_status(out);
 }
 
-/* -- reading --------------------------------------------------------------------------------------------------- */
+/* -- reading ----------------------------------------------------------------------------------- */
 
 struct reader {
     struct recipe *recipe;
@@ -145,7 +148,8 @@ static const char *get_bytes(struct reader *reader, size_t *nbytes)
     return copy;
 }
 
-/* count objects of which each takes at least 8 bytes of what is left: a wrong count cannot ask for much memory. */
+/* count objects of which each takes at least 8 bytes of what is left: a wrong count cannot ask for
+ * much memory. */
 static void *get_array(struct reader *reader, int count, size_t size)
 {
     if (reader->bad || (size_t)count > reader->left / sizeof(int64_t)) {
@@ -160,7 +164,8 @@ static void *get_array(struct reader *reader, int count, size_t size)
 
 static void get_arguments(struct reader *reader, struct recipe_kernel *kernel)
 {
-    struct recipe_argument *arguments = get_array(reader, kernel->argument_count, sizeof *arguments);
+    struct recipe_argument *arguments =
+        get_array(reader, kernel->argument_count, sizeof *arguments);
     for (int i = 0; !reader->bad && i < kernel->argument_count; i++) {
         arguments[i].is_buffer = get_number(reader, 0, 1) != 0;
         if (arguments[i].is_buffer)
@@ -184,7 +189,8 @@ static void get_kernel(struct reader *reader, struct recipe_kernel *kernel)
     kernel->grid = (uint32_t)get_number(reader, 0, INT32_MAX);
     kernel->block = (uint32_t)get_number(reader, 1, BLOCK_MAX);
     kernel->argument_bytes = get_int(reader, 0, KERNEL_BYTES_MAX);
-    kernel->flag_argument = get_int(reader, -1, kernel->argument_bytes >= 8 ? kernel->argument_bytes - 8 : -1);
+    kernel->flag_argument =
+        get_int(reader, -1, kernel->argument_bytes >= 8 ? kernel->argument_bytes - 8 : -1);
     kernel->bytes = get_number(reader, 0, INT64_MAX);
     kernel->argument_count = get_int(reader, 0, kernel->argument_bytes / 8);
     get_arguments(reader, kernel);
@@ -280,8 +286,8 @@ static void get_all(struct reader *reader)
     }
 }
 
-bool recipe_read(struct recipe *recipe, const void *bytes, size_t nbytes, const struct recipe_limits *limits,
-                 phasor_status *status)
+bool recipe_read(struct recipe *recipe, const void *bytes, size_t nbytes,
+                 const struct recipe_limits *limits, phasor_status *status)
 {
     const size_t length = sizeof magic - 1;
     struct reader reader = {.recipe = recipe, .limits = limits};

@@ -1,12 +1,14 @@
-/* run.c - the public functions that run a program or make it ready: slots read, specialisation found, device asked.
+/* run.c - the public functions that run a program or make it ready: slots read, specialisation
+ * found, device asked.
  *
- *     phasor_run_into(program, NULL, inputs, 2, outputs, 2, stream)   ->   outputs written; info: 1 kernel, "exact"
+ *     phasor_run_into(program, NULL, inputs, 2, outputs, 2, stream)   ->   outputs written; info: 1
+ * kernel, "exact"
  */
 #include "runtime/runtime.h"
 
 #include <string.h>
 
-/* -- what the latest call did ---------------------------------------------------------------------------------- */
+/* -- what the latest call did ------------------------------------------------------------------ */
 
 enum { INFO_COUNT = 16 };
 
@@ -15,7 +17,8 @@ struct info {
     int kernels, setup_kernels;
     const char *mode;
 };
-static _Thread_local struct info infos[INFO_COUNT]; /* of the programs that this thread called last */
+static _Thread_local struct info
+    infos[INFO_COUNT]; /* of the programs that this thread called last */
 static _Thread_local unsigned info_next;
 
 static void info_keep(const struct phasor_program *program, const struct specialisation *spec)
@@ -26,7 +29,8 @@ static void info_keep(const struct phasor_program *program, const struct special
             at = &infos[i];
     if (!at)
         at = &infos[info_next++ % INFO_COUNT];
-    *at = (struct info){program->id, spec->launch_count, spec->setup_count, spec->layouts ? "cpu" : "exact"};
+    *at = (struct info){program->id, spec->launch_count, spec->setup_count,
+                        spec->layouts ? "cpu" : "exact"};
 }
 
 phasor_status phasor_program_info(const phasor_program *program, phasor_run_info *out)
@@ -34,7 +38,8 @@ phasor_status phasor_program_info(const phasor_program *program, phasor_run_info
     const size_t size = out->size ? out->size : sizeof *out;
     phasor_run_info info = {.size = size};
     if (size > sizeof *out)
-        return fail(PHASOR_ERROR_USAGE, "phasor_run_info.size is %zu; this library knows %zu bytes", size, sizeof *out);
+        return fail(PHASOR_ERROR_USAGE, "phasor_run_info.size is %zu; this library knows %zu bytes",
+                    size, sizeof *out);
     for (int i = 0; i < INFO_COUNT; i++)
         if (infos[i].program == program->id) {
             info.kernels = infos[i].kernels;
@@ -42,12 +47,13 @@ phasor_status phasor_program_info(const phasor_program *program, phasor_run_info
             info.mode = infos[i].mode;
         }
     if (!info.mode)
-        return fail(PHASOR_ERROR_USAGE, "this thread has not run %s lately", program_logical(program)->name);
+        return fail(PHASOR_ERROR_USAGE, "this thread has not run %s lately",
+                    program_logical(program)->name);
     memcpy(out, &info, size);
     return PHASOR_OK;
 }
 
-/* -- running --------------------------------------------------------------------------------------------------- */
+/* -- running ----------------------------------------------------------------------------------- */
 
 void outputs_drop(phasor_value *outputs, int count)
 {
@@ -72,44 +78,53 @@ static phasor_status run_read(struct call *call, struct phasor_state *state)
     return status;
 }
 
-static phasor_status run_entered(struct phasor_program *program, struct phasor_state *state, enum call_form form,
-                                 const phasor_value *inputs, int input_count, phasor_value *outputs, int output_count,
-                                 void *stream)
+static phasor_status run_entered(struct phasor_program *program, struct phasor_state *state,
+                                 enum call_form form, const phasor_value *inputs, int input_count,
+                                 phasor_value *outputs, int output_count, void *stream)
 {
     struct call call;
     call.stream = stream;
-    if (form == CALL_OWNED && program->on_cuda && device_stream_is_capturing(program->runtime->device, stream))
-        return fail(PHASOR_NOT_READY, "the stream is capturing: only phasor_run_into can be captured");
-    phasor_status status = call_read(&call, program, form, inputs, input_count, outputs, output_count);
+    if (form == CALL_OWNED && program->on_cuda &&
+        device_stream_is_capturing(program->runtime->device, stream))
+        return fail(PHASOR_NOT_READY,
+                    "the stream is capturing: only phasor_run_into can be captured");
+    phasor_status status =
+        call_read(&call, program, form, inputs, input_count, outputs, output_count);
     if (status == PHASOR_OK)
         status = run_read(&call, state);
     call_free(&call);
     return status;
 }
 
-static phasor_status run(struct phasor_program *program, struct phasor_state *state, enum call_form form,
-                         const phasor_value *inputs, int input_count, phasor_value *outputs, int output_count, void *stream)
+static phasor_status run(struct phasor_program *program, struct phasor_state *state,
+                         enum call_form form, const phasor_value *inputs, int input_count,
+                         phasor_value *outputs, int output_count, void *stream)
 {
     struct device_scope scope;
     TRY(program_check_runnable(program));
     if (program->runtime->device_kind == PHASOR_DEVICE_NONE)
-        return fail(PHASOR_ERROR_USAGE, "the runtime was opened with the device \"none\": it compiles and runs nothing");
+        return fail(
+            PHASOR_ERROR_USAGE,
+            "the runtime was opened with the device \"none\": it compiles and runs nothing");
     if (!program->on_cuda)
-        return run_entered(program, state, form, inputs, input_count, outputs, output_count, stream);
+        return run_entered(program, state, form, inputs, input_count, outputs, output_count,
+                           stream);
     TRY(device_enter(program->runtime->device, &scope));
-    const phasor_status status = run_entered(program, state, form, inputs, input_count, outputs, output_count, stream);
+    const phasor_status status =
+        run_entered(program, state, form, inputs, input_count, outputs, output_count, stream);
     device_leave(program->runtime->device, &scope);
     return status;
 }
 
-phasor_status phasor_run(phasor_program *program, phasor_state *state, const phasor_value *inputs, int input_count,
-                         phasor_value *outputs, int output_count, void *stream)
+phasor_status phasor_run(phasor_program *program, phasor_state *state, const phasor_value *inputs,
+                         int input_count, phasor_value *outputs, int output_count, void *stream)
 {
     return run(program, state, CALL_OWNED, inputs, input_count, outputs, output_count, stream);
 }
 
-phasor_status phasor_run_into(phasor_program *program, phasor_state *state, const phasor_value *inputs, int input_count,
-                              phasor_value *outputs, int output_count, void *stream)
+phasor_status phasor_run_into(phasor_program *program, phasor_state *state,
+                              const phasor_value *inputs, int input_count, phasor_value *outputs,
+                              int output_count, void *stream)
 {
     return run(program, state, CALL_INTO, inputs, input_count, outputs, output_count, stream);
 }

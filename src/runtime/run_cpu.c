@@ -1,9 +1,10 @@
 /* run_cpu.c - a call on the CPU device: evaluated, then laid out as eager PyTorch would have it.
  *
- *     evaluator: row-major results   ->   memory of each root with eager's strides, slots that show it
+ *     evaluator: row-major results   ->   memory of each root with eager's strides, slots that show
+ * it
  *
- * All results exist before anything of the caller's or of the state is written: a call that fails changes nothing, and an
- * output may lie where an input is.
+ * All results exist before anything of the caller's or of the state is written: a call that fails
+ * changes nothing, and an output may lie where an input is.
  */
 #include "eval/eval.h"
 #include "eval/strided.h"
@@ -22,14 +23,16 @@ struct cpu_call {
     phasor_value *outputs;
 };
 
-/* -- copying --------------------------------------------------------------------------------------------------- */
+/* -- copying ----------------------------------------------------------------------------------- */
 
-static phasor_status result_write(const struct cpu_call *c, value v, char *bytes, const int64_t *strides)
+static phasor_status result_write(const struct cpu_call *c, value v, char *bytes,
+                                  const int64_t *strides)
 {
     const struct eval_tensor *result = eval_result(&c->results, v);
     if (!result)
         return fail(PHASOR_ERROR_FILE, "value %u was not computed", v);
-    const struct strided from = strided_new(result->dtype, result->rank, result->sizes, result->bytes);
+    const struct strided from =
+        strided_new(result->dtype, result->rank, result->sizes, result->bytes);
     struct strided to = from;
     to.bytes = bytes;
     to.count = -1;
@@ -44,7 +47,7 @@ static void node_sizes(const struct cpu_call *c, value v, int64_t *sizes)
         sizes[d] = graph_dim(c->graph, v, d);
 }
 
-/* -- where an output lies -------------------------------------------------------------------------------------- */
+/* -- where an output lies ---------------------------------------------------------------------- */
 
 struct home {
     enum memory_kind kind;
@@ -59,7 +62,8 @@ static bool same_strides(const struct cpu_call *c, value v, const int64_t *a, co
     return true;
 }
 
-/* What the call leaves in an input or in the state is shown there, where its strides are those of that memory. */
+/* What the call leaves in an input or in the state is shown there, where its strides are those of
+ * that memory. */
 static bool home_of_written(const struct cpu_call *c, value root, struct home *out)
 {
     const int64_t *strides = c->spec->layouts[root].strides;
@@ -70,7 +74,8 @@ static bool home_of_written(const struct cpu_call *c, value root, struct home *o
             return true;
         }
     for (size_t i = 0; i < c->graph->buffers.count; i++)
-        if (c->graph->buffers.at[i].written == root && same_strides(c, root, strides, c->graph->buffers.at[i].initial->strides)) {
+        if (c->graph->buffers.at[i].written == root &&
+            same_strides(c, root, strides, c->graph->buffers.at[i].initial->strides)) {
             *out = (struct home){MEMORY_STATE, (int)i};
             return true;
         }
@@ -92,7 +97,8 @@ static struct home home_of(const struct cpu_call *c, value root)
     return home;
 }
 
-static phasor_status fresh_memory(struct cpu_call *c, value root, const int64_t *strides, struct memory **out)
+static phasor_status fresh_memory(struct cpu_call *c, value root, const int64_t *strides,
+                                  struct memory **out)
 {
     int64_t sizes[RANK_MAX], low, high, nbytes = 0;
     const struct node *n = graph_node(c->graph, root);
@@ -102,9 +108,10 @@ static phasor_status fresh_memory(struct cpu_call *c, value root, const int64_t 
     return memory_host((size_t)nbytes, out);
 }
 
-/* -- owned outputs --------------------------------------------------------------------------------------------- */
+/* -- owned outputs ----------------------------------------------------------------------------- */
 
-static phasor_status output_fresh(struct cpu_call *c, value v, value root, struct output_tensor *tensor, struct memory **memory)
+static phasor_status output_fresh(struct cpu_call *c, value v, value root,
+                                  struct output_tensor *tensor, struct memory **memory)
 {
     if (!c->fresh[root])
         TRY(fresh_memory(c, root, c->spec->layouts[root].strides, &c->fresh[root]));
@@ -114,8 +121,8 @@ static phasor_status output_fresh(struct cpu_call *c, value v, value root, struc
 }
 
 /* A copy of its own, row-major. */
-static phasor_status output_copied(struct cpu_call *c, value v, int64_t *strides, struct output_tensor *tensor,
-                                   struct memory **memory)
+static phasor_status output_copied(struct cpu_call *c, value v, int64_t *strides,
+                                   struct output_tensor *tensor, struct memory **memory)
 {
     int64_t stride = 1;
     for (int d = tensor->rank - 1; d >= 0; d--) {
@@ -128,7 +135,8 @@ static phasor_status output_copied(struct cpu_call *c, value v, int64_t *strides
     return result_write(c, v, (*memory)->bytes, strides);
 }
 
-static phasor_status output_of_weight(struct cpu_call *c, value root, struct output_tensor *tensor, struct memory **memory)
+static phasor_status output_of_weight(struct cpu_call *c, value root, struct output_tensor *tensor,
+                                      struct memory **memory)
 {
     const struct data *data = graph_node(c->graph, root)->attributes.data;
     struct program_file *file = c->call->program->file;
@@ -147,7 +155,8 @@ static void output_of_input(const struct cpu_call *c, int index, struct output_t
     tensor->byte_offset += (int64_t)input->byte_offset;
 }
 
-static void output_of_state(const struct cpu_call *c, int index, struct output_tensor *tensor, struct memory **memory)
+static void output_of_state(const struct cpu_call *c, int index, struct output_tensor *tensor,
+                            struct memory **memory)
 {
     *memory = memory_retain(c->state->buffers[index]);
     tensor->data = (*memory)->bytes;
@@ -160,8 +169,12 @@ static phasor_status output_tensor_make(struct cpu_call *c, value v, phasor_valu
     const struct layout *layout = &c->spec->layouts[v];
     int64_t sizes[RANK_MAX], strides[RANK_MAX];
     struct memory *memory = NULL;
-    struct output_tensor tensor = {.device = {kDLCPU, 0}, .dtype = n->dtype, .rank = n->rank, .sizes = sizes,
-                                   .strides = strides, .byte_offset = layout->offset * dtype_size(n->dtype)};
+    struct output_tensor tensor = {.device = {kDLCPU, 0},
+                                   .dtype = n->dtype,
+                                   .rank = n->rank,
+                                   .sizes = sizes,
+                                   .strides = strides,
+                                   .byte_offset = layout->offset * dtype_size(n->dtype)};
     const struct home home = home_of(c, layout->root);
     phasor_status status = PHASOR_OK;
     node_sizes(c, v, sizes);
@@ -183,9 +196,10 @@ static phasor_status output_tensor_make(struct cpu_call *c, value v, phasor_valu
     return status;
 }
 
-/* -- outputs of both forms ------------------------------------------------------------------------------------- */
+/* -- outputs of both forms --------------------------------------------------------------------- */
 
-static phasor_status output_number(const struct cpu_call *c, const struct graph_output *output, phasor_value *out)
+static phasor_status output_number(const struct cpu_call *c, const struct graph_output *output,
+                                   phasor_value *out)
 {
     *out = (phasor_value){.kind = output->kind};
     if (output->kind == PHASOR_NONE)
@@ -228,7 +242,8 @@ static phasor_status outputs_write(struct cpu_call *c)
 {
     for (int i = 0; c->call->form == CALL_INTO && i < c->call->program->output_count; i++)
         if (c->call->program->outputs[i].kind == PHASOR_TENSOR)
-            TRY(result_write(c, c->graph->outputs.at[i].node, c->call->out[i].bytes, call_strides(c->call, &c->call->out[i])));
+            TRY(result_write(c, c->graph->outputs.at[i].node, c->call->out[i].bytes,
+                             call_strides(c->call, &c->call->out[i])));
     return PHASOR_OK;
 }
 
@@ -236,7 +251,8 @@ static phasor_status changes_write(struct cpu_call *c)
 {
     for (size_t i = 0; i < c->graph->inputs.count; i++)
         if (c->graph->inputs.at[i].written)
-            TRY(result_write(c, c->graph->inputs.at[i].written, c->call->in[i].bytes, call_strides(c->call, &c->call->in[i])));
+            TRY(result_write(c, c->graph->inputs.at[i].written, c->call->in[i].bytes,
+                             call_strides(c->call, &c->call->in[i])));
     for (size_t i = 0; i < c->graph->buffers.count; i++)
         if (c->graph->buffers.at[i].written)
             TRY(result_write(c, c->graph->buffers.at[i].written, c->state->addresses[i],
@@ -244,7 +260,7 @@ static phasor_status changes_write(struct cpu_call *c)
     return PHASOR_OK;
 }
 
-/* -- evaluating ------------------------------------------------------------------------------------------------ */
+/* -- evaluating -------------------------------------------------------------------------------- */
 
 static void inputs_view(const struct cpu_call *c, struct eval_view *views)
 {
@@ -252,7 +268,8 @@ static void inputs_view(const struct cpu_call *c, struct eval_view *views)
     for (int i = 0; i < program->input_count; i++) {
         const struct call_slot *in = &c->call->in[i];
         if (in->tensor)
-            views[i] = (struct eval_view){program->inputs[i].dtype, in->bytes, call_strides(c->call, in)};
+            views[i] =
+                (struct eval_view){program->inputs[i].dtype, in->bytes, call_strides(c->call, in)};
         else
             views[i] = (struct eval_view){program->inputs[i].dtype, in->bytes, NULL};
     }

@@ -1,10 +1,11 @@
 /* run_cuda.c - a call on a CUDA device.
  *
- *     host inputs up -> memory for outputs -> workspace -> launches -> workspace back -> host memory down -> handles
+ *     host inputs up -> memory for outputs -> workspace -> launches -> workspace back -> host
+ * memory down -> handles
  *
- * A warm call of phasor_run_into with device tensors does the launches and nothing else: it copies a few hundred bytes of
- * arguments to the stack, puts in the addresses of this call, and launches. All that can run out of memory comes before the
- * first launch.
+ * A warm call of phasor_run_into with device tensors does the launches and nothing else: it copies
+ * a few hundred bytes of arguments to the stack, puts in the addresses of this call, and launches.
+ * All that can run out of memory comes before the first launch.
  */
 #include "eval/strided.h"
 #include "graph/element.h"
@@ -27,11 +28,11 @@ struct cuda_call {
     struct memory *fresh_space[FRESH_SPACE];
     phasor_value *outputs; /* as they will be given to the caller */
     phasor_value output_space[CALL_SLOTS];
-    char *work;            /* of this call alone */
+    char *work; /* of this call alone */
     struct workspace *workspace;
 };
 
-/* -- host memory ----------------------------------------------------------------------------------------------- */
+/* -- host memory ------------------------------------------------------------------------------- */
 
 static size_t slot_bytes(const struct call_slot *slot)
 {
@@ -47,10 +48,14 @@ static phasor_status slot_stage(const struct cuda_call *c, struct call_slot *slo
         return PHASOR_OK;
     slot->used = NULL;
     if (c->capturing)
-        return fail(PHASOR_NOT_READY, "host memory cannot be read or written by what a stream captures; give device tensors");
+        return fail(
+            PHASOR_NOT_READY,
+            "host memory cannot be read or written by what a stream captures; give device tensors");
     TRY(device_allocate(c->device, slot_bytes(slot), &base, c->stream));
     slot->used = (char *)base - slot->low;
-    return upload ? device_upload(c->device, base, slot->bytes + slot->low, slot_bytes(slot), c->stream) : PHASOR_OK;
+    return upload ? device_upload(c->device, base, slot->bytes + slot->low, slot_bytes(slot),
+                                  c->stream)
+                  : PHASOR_OK;
 }
 
 static phasor_status slots_stage(const struct cuda_call *c)
@@ -81,7 +86,8 @@ static void slots_unstage(const struct cuda_call *c)
 }
 
 /* Element by element: what lies in the gaps is not ours. */
-static phasor_status slot_download(const struct cuda_call *c, const struct call_slot *slot, enum dtype dtype)
+static phasor_status slot_download(const struct cuda_call *c, const struct call_slot *slot,
+                                   enum dtype dtype)
 {
     const int rank = call_rank(c->call, slot);
     const size_t nbytes = slot_bytes(slot);
@@ -90,11 +96,13 @@ static phasor_status slot_download(const struct cuda_call *c, const struct call_
     struct strided to = strided_new(dtype, rank, call_sizes(c->call, slot), slot->bytes);
     const bool gapless = (size_t)strided_count(&to) * (size_t)dtype_size(dtype) == nbytes;
     if (gapless)
-        return device_download(c->device, slot->bytes + slot->low, slot->used + slot->low, nbytes, c->stream);
+        return device_download(c->device, slot->bytes + slot->low, slot->used + slot->low, nbytes,
+                               c->stream);
     char *copy = memory_new(nbytes);
     if (!copy)
         return fail_memory();
-    phasor_status status = device_download(c->device, copy, slot->used + slot->low, nbytes, c->stream);
+    phasor_status status =
+        device_download(c->device, copy, slot->used + slot->low, nbytes, c->stream);
     if (status == PHASOR_OK)
         status = device_synchronize(c->device, c->stream);
     memcpy(to.strides, call_strides(c->call, slot), (size_t)rank * sizeof *to.strides);
@@ -119,18 +127,19 @@ static phasor_status slots_download(const struct cuda_call *c)
     return PHASOR_OK;
 }
 
-/* -- outputs --------------------------------------------------------------------------------------------------- */
+/* -- outputs ----------------------------------------------------------------------------------- */
 
 /* A number that was an input and is an output tensor: memory of its own. */
-static phasor_status output_of_number(const struct cuda_call *c, const struct call_slot *in, struct output_tensor *tensor,
-                                      struct memory **memory)
+static phasor_status output_of_number(const struct cuda_call *c, const struct call_slot *in,
+                                      struct output_tensor *tensor, struct memory **memory)
 {
     TRY(memory_device(c->device, slot_bytes(in), c->stream, memory));
     tensor->data = (*memory)->bytes;
     return device_copy(c->device, tensor->data, in->used, slot_bytes(in), c->stream);
 }
 
-static phasor_status output_of_input(const struct cuda_call *c, int index, struct output_tensor *tensor, struct memory **memory)
+static phasor_status output_of_input(const struct cuda_call *c, int index,
+                                     struct output_tensor *tensor, struct memory **memory)
 {
     const phasor_value *v = &c->call->inputs[index];
     if (!c->call->in[index].tensor)
@@ -142,21 +151,24 @@ static phasor_status output_of_input(const struct cuda_call *c, int index, struc
     return PHASOR_OK;
 }
 
-static phasor_status output_of_weight(const struct cuda_call *c, int index, struct output_tensor *tensor, struct memory **memory)
+static phasor_status output_of_weight(const struct cuda_call *c, int index,
+                                      struct output_tensor *tensor, struct memory **memory)
 {
     struct memory **weights;
     TRY(weights_get(c->call->program, &weights));
     if (index < 0 || !weights[index])
-        return fail(PHASOR_ERROR_FILE, "the plan in the cache names value %d, which is no weight", index);
-    const struct data *data = graph_node(program_real(c->call->program), (value)index)->attributes.data;
+        return fail(PHASOR_ERROR_FILE, "the plan in the cache names value %d, which is no weight",
+                    index);
+    const struct data *data =
+        graph_node(program_real(c->call->program), (value)index)->attributes.data;
     *memory = memory_retain(weights[index]);
     tensor->data = (*memory)->bytes;
     tensor->byte_offset += data->offset * dtype_size(data->dtype);
     return PHASOR_OK;
 }
 
-static phasor_status output_memory(const struct cuda_call *c, const struct plan_output *output, struct output_tensor *tensor,
-                                   struct memory **memory)
+static phasor_status output_memory(const struct cuda_call *c, const struct plan_output *output,
+                                   struct output_tensor *tensor, struct memory **memory)
 {
     switch (output->memory) {
     case MEMORY_INPUT: return output_of_input(c, output->index, tensor, memory);
@@ -174,14 +186,17 @@ static phasor_status output_memory(const struct cuda_call *c, const struct plan_
 }
 
 /* The plan knows complex tensors as pairs: the slot is what the program calls it. */
-static phasor_status output_handle(const struct cuda_call *c, const struct slot *slot, const struct plan_output *output,
-                                   phasor_value *out)
+static phasor_status output_handle(const struct cuda_call *c, const struct slot *slot,
+                                   const struct plan_output *output, phasor_value *out)
 {
     const bool pair = dtype_is_complex(slot->dtype);
     int64_t strides[RANK_MAX];
     struct memory *memory = NULL;
-    struct output_tensor tensor = {.device = {kDLCUDA, device_ordinal(c->device)}, .dtype = slot->dtype,
-                                   .rank = output->rank - pair, .sizes = output->sizes, .strides = strides,
+    struct output_tensor tensor = {.device = {kDLCUDA, device_ordinal(c->device)},
+                                   .dtype = slot->dtype,
+                                   .rank = output->rank - pair,
+                                   .sizes = output->sizes,
+                                   .strides = strides,
                                    .byte_offset = output->offset * dtype_size(output->dtype)};
     if (output->index < 0 || tensor.rank != slot->rank)
         return fail(PHASOR_ERROR_FILE, "the plan in the cache is of another program");
@@ -204,23 +219,24 @@ static phasor_status output_prepare(const struct cuda_call *c, int i)
     if (slot->kind == PHASOR_TENSOR)
         c->outputs[i] = c->call->outputs[i];
     else if (slot->constant)
-        c->outputs[i] = slot->kind == PHASOR_NONE ? (phasor_value){.kind = PHASOR_NONE} : slot->expected;
+        c->outputs[i] =
+            slot->kind == PHASOR_NONE ? (phasor_value){.kind = PHASOR_NONE} : slot->expected;
     else
         c->outputs[i] = (phasor_value){.kind = slot->kind, .integer = output->integer};
     return PHASOR_OK;
 }
 
 /* Numbers that the program computes are waited for: nobody could use them otherwise. */
-static phasor_status output_number(const struct cuda_call *c, const struct slot *slot, const struct plan_output *output,
-                                   phasor_value *out)
+static phasor_status output_number(const struct cuda_call *c, const struct slot *slot,
+                                   const struct plan_output *output, phasor_value *out)
 {
     const struct recipe_buffer *buffer = &c->spec->recipe.buffers[output->scalar_buffer];
     char bytes[16] = {0};
     if (buffer->kind != BUFFER_OUTPUT || dtype_size(slot->dtype) > (int)sizeof bytes ||
         buffer->nbytes < dtype_size(slot->dtype))
         return fail(PHASOR_ERROR_FILE, "the plan in the cache is of another program");
-    TRY(device_download(c->device, bytes, c->fresh[buffer->index]->bytes + buffer->offset, (size_t)dtype_size(slot->dtype),
-                        c->stream));
+    TRY(device_download(c->device, bytes, c->fresh[buffer->index]->bytes + buffer->offset,
+                        (size_t)dtype_size(slot->dtype), c->stream));
     TRY(device_synchronize(c->device, c->stream));
     const struct number number = element_load(slot->dtype, bytes);
     const bool integer = dtype_is_integer(slot->dtype);
@@ -237,11 +253,12 @@ static phasor_status outputs_read(const struct cuda_call *c)
 {
     for (int i = 0; i < c->call->program->output_count; i++)
         if (c->call->program->outputs[i].scalar && c->spec->recipe.outputs[i].scalar_buffer >= 0)
-            TRY(output_number(c, &c->call->program->outputs[i], &c->spec->recipe.outputs[i], &c->outputs[i]));
+            TRY(output_number(c, &c->call->program->outputs[i], &c->spec->recipe.outputs[i],
+                              &c->outputs[i]));
     return PHASOR_OK;
 }
 
-/* -- launching ------------------------------------------------------------------------------------------------- */
+/* -- launching --------------------------------------------------------------------------------- */
 
 static char *patch_address(const struct cuda_call *c, const struct patch *patch)
 {
@@ -281,7 +298,7 @@ static phasor_status launch_all(struct cuda_call *c)
     return status != PHASOR_OK ? status : given;
 }
 
-/* -- the call -------------------------------------------------------------------------------------------------- */
+/* -- the call ---------------------------------------------------------------------------------- */
 
 static phasor_status work_take(struct cuda_call *c)
 {
@@ -297,14 +314,16 @@ static phasor_status work_take(struct cuda_call *c)
 static phasor_status fresh_make(struct cuda_call *c)
 {
     const struct recipe *recipe = &c->spec->recipe;
-    c->fresh = recipe->memory_count <= FRESH_SPACE ? c->fresh_space
-                                                   : memory_new((size_t)recipe->memory_count * sizeof *c->fresh);
+    c->fresh = recipe->memory_count <= FRESH_SPACE
+                   ? c->fresh_space
+                   : memory_new((size_t)recipe->memory_count * sizeof *c->fresh);
     if (!c->fresh)
         return fail_memory();
     if (recipe->memory_count <= FRESH_SPACE)
         memset(c->fresh_space, 0, (size_t)recipe->memory_count * sizeof *c->fresh);
     if (c->capturing && recipe->memory_count)
-        return fail(PHASOR_NOT_READY, "the program returns a number that it computes; that cannot be captured");
+        return fail(PHASOR_NOT_READY,
+                    "the program returns a number that it computes; that cannot be captured");
     for (int i = 0; i < recipe->memory_count; i++)
         TRY(memory_device(c->device, (size_t)recipe->memories[i], c->stream, &c->fresh[i]));
     return PHASOR_OK;
@@ -313,7 +332,8 @@ static phasor_status fresh_make(struct cuda_call *c)
 static phasor_status outputs_prepare(struct cuda_call *c)
 {
     const int count = c->call->program->output_count;
-    c->outputs = count <= CALL_SLOTS ? c->output_space : memory_new((size_t)count * sizeof *c->outputs);
+    c->outputs =
+        count <= CALL_SLOTS ? c->output_space : memory_new((size_t)count * sizeof *c->outputs);
     if (!c->outputs)
         return fail_memory();
     for (int i = 0; i < count; i++)

@@ -17,7 +17,7 @@
 enum { SPECIALISATIONS_DEFAULT = 256, BACKGROUND_THREADS_DEFAULT = 1, RETIRED_MAX = 64 };
 static const int64_t gibibyte = INT64_C(1) << 30;
 
-/* -- options --------------------------------------------------------------------------------------------------- */
+/* -- options ----------------------------------------------------------------------------------- */
 
 static phasor_status options_copy(struct phasor_runtime *runtime, const phasor_options *options)
 {
@@ -26,7 +26,8 @@ static phasor_status options_copy(struct phasor_runtime *runtime, const phasor_o
         return PHASOR_OK;
     const size_t size = options->size ? options->size : sizeof *copy;
     if (size > sizeof *copy)
-        return fail(PHASOR_ERROR_USAGE, "phasor_options.size is %zu; this library knows %zu bytes", size, sizeof *copy);
+        return fail(PHASOR_ERROR_USAGE, "phasor_options.size is %zu; this library knows %zu bytes",
+                    size, sizeof *copy);
     memcpy(copy, options, size);
     if (copy->arch && !(copy->arch = arena_string(&runtime->arena, copy->arch)))
         return fail_memory();
@@ -36,7 +37,8 @@ static phasor_status options_copy(struct phasor_runtime *runtime, const phasor_o
 }
 
 /* The number in an environment variable, where the option was left at 0. */
-static phasor_status option_number(const char *variable, int64_t given, int64_t otherwise, int64_t *out)
+static phasor_status option_number(const char *variable, int64_t given, int64_t otherwise,
+                                   int64_t *out)
 {
     const char *text = getenv(variable);
     *out = given;
@@ -47,17 +49,22 @@ static phasor_status option_number(const char *variable, int64_t given, int64_t 
     char *end;
     *out = strtoll(text, &end, 10);
     if (*end || *out < 0)
-        return fail(PHASOR_ERROR_USAGE, "%s=%s: a number that is not negative is needed", variable, text);
+        return fail(PHASOR_ERROR_USAGE, "%s=%s: a number that is not negative is needed", variable,
+                    text);
     return PHASOR_OK;
 }
 
 static phasor_status options_complete(phasor_options *options)
 {
     int64_t specialisations, threads;
-    TRY(option_number("PHASOR_SPECIALISATIONS", options->specialisations, SPECIALISATIONS_DEFAULT, &specialisations));
-    TRY(option_number("PHASOR_BACKGROUND_THREADS", options->background_threads, BACKGROUND_THREADS_DEFAULT, &threads));
+    TRY(option_number("PHASOR_SPECIALISATIONS", options->specialisations, SPECIALISATIONS_DEFAULT,
+                      &specialisations));
+    TRY(option_number("PHASOR_BACKGROUND_THREADS", options->background_threads,
+                      BACKGROUND_THREADS_DEFAULT, &threads));
     TRY(option_number("PHASOR_TABLE_BYTES", options->table_bytes, gibibyte, &options->table_bytes));
-    options->specialisations = specialisations < 1 ? 1 : specialisations > INT32_MAX ? INT32_MAX : (int)specialisations;
+    options->specialisations = specialisations < 1           ? 1
+                               : specialisations > INT32_MAX ? INT32_MAX
+                                                             : (int)specialisations;
     options->background_threads = threads > INT32_MAX ? INT32_MAX : (int)threads;
     const char *forbidden = getenv("PHASOR_NO_COMPILE");
     options->no_compile = options->no_compile || (forbidden && strcmp(forbidden, "1") == 0);
@@ -67,13 +74,16 @@ static phasor_status options_complete(phasor_options *options)
 static phasor_status options_check(const phasor_options *options)
 {
     if ((unsigned)options->device > PHASOR_DEVICE_NONE)
-        return fail(PHASOR_ERROR_USAGE, "device kind %d; there are 0 (default) to %d (none)", (int)options->device,
-                    PHASOR_DEVICE_NONE);
+        return fail(PHASOR_ERROR_USAGE, "device kind %d; there are 0 (default) to %d (none)",
+                    (int)options->device, PHASOR_DEVICE_NONE);
     if ((unsigned)options->rules > PHASOR_RULES_EXECUTORCH)
-        return fail(PHASOR_ERROR_USAGE, "rules %d; there are 0 (all) and 1 (executorch)", (int)options->rules);
+        return fail(PHASOR_ERROR_USAGE, "rules %d; there are 0 (all) and 1 (executorch)",
+                    (int)options->rules);
     if (options->mode != PHASOR_MODE_DEFAULT && options->mode != PHASOR_MODE_EXACT)
         return fail(PHASOR_ERROR_USAGE, "mode %s is not there yet: exact is the one that exists",
-                    options->mode == PHASOR_MODE_GENERIC ? "generic" : options->mode == PHASOR_MODE_AUTO ? "auto" : "?");
+                    options->mode == PHASOR_MODE_GENERIC ? "generic"
+                    : options->mode == PHASOR_MODE_AUTO  ? "auto"
+                                                         : "?");
     if (options->arch && (strncmp(options->arch, "sm_", 3) != 0 || !options->arch[3]))
         return fail(PHASOR_ERROR_USAGE, "arch \"%s\"; write it as sm_90", options->arch);
     return PHASOR_OK;
@@ -85,13 +95,15 @@ static void allocator_set(const phasor_options *options)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool opened;
     pthread_mutex_lock(&lock);
-    if (!opened && options && options->resize && options->free && (!options->size || options->size >= sizeof *options))
-        memory_set_hooks(&(struct memory_hooks){options->resize, options->free, options->allocator_context});
+    if (!opened && options && options->resize && options->free &&
+        (!options->size || options->size >= sizeof *options))
+        memory_set_hooks(
+            &(struct memory_hooks){options->resize, options->free, options->allocator_context});
     opened = true;
     pthread_mutex_unlock(&lock);
 }
 
-/* -- opening --------------------------------------------------------------------------------------------------- */
+/* -- opening ----------------------------------------------------------------------------------- */
 
 static phasor_status device_choose(struct phasor_runtime *runtime)
 {
@@ -111,16 +123,22 @@ static phasor_status device_choose(struct phasor_runtime *runtime)
 
 static phasor_status names_choose(struct phasor_runtime *runtime)
 {
-    const char *given = runtime->options.arch, *own = runtime->device ? device_arch(runtime->device) : ARCH_DEFAULT;
+    const char *given = runtime->options.arch,
+               *own = runtime->device ? device_arch(runtime->device) : ARCH_DEFAULT;
     if (runtime->device && given && strcmp(given, own) != 0)
-        return fail(PHASOR_ERROR_USAGE, "arch %s: device %d is %s; another arch needs the device \"none\"", given,
+        return fail(PHASOR_ERROR_USAGE,
+                    "arch %s: device %d is %s; another arch needs the device \"none\"", given,
                     device_ordinal(runtime->device), own);
     runtime->arch = arena_string(&runtime->arena, given ? given : own);
-    runtime->device_text = runtime->device ? arena_format(&runtime->arena, "cuda:%d", device_ordinal(runtime->device))
-                                           : runtime->device_kind == PHASOR_DEVICE_NONE ? "none" : "cpu";
+    runtime->device_text =
+        runtime->device ? arena_format(&runtime->arena, "cuda:%d", device_ordinal(runtime->device))
+        : runtime->device_kind == PHASOR_DEVICE_NONE ? "none"
+                                                     : "cpu";
     const char *dump = getenv("PHASOR_DUMP");
     runtime->dump = dump && *dump ? arena_string(&runtime->arena, dump) : NULL;
-    return runtime->arch && runtime->device_text && (!dump || !*dump || runtime->dump) ? PHASOR_OK : fail_memory();
+    return runtime->arch && runtime->device_text && (!dump || !*dump || runtime->dump)
+               ? PHASOR_OK
+               : fail_memory();
 }
 
 static phasor_status runtime_setup(struct phasor_runtime *runtime, const phasor_options *options)
@@ -157,7 +175,7 @@ phasor_status phasor_open(phasor_runtime **out, const phasor_options *options)
     return status;
 }
 
-/* -- modules --------------------------------------------------------------------------------------------------- */
+/* -- modules ----------------------------------------------------------------------------------- */
 
 static void modules_unload(struct phasor_runtime *runtime)
 {
@@ -207,7 +225,7 @@ void phasor_close(phasor_runtime *runtime)
     memory_free(runtime);
 }
 
-/* -- the compiler ---------------------------------------------------------------------------------------------- */
+/* -- the compiler ------------------------------------------------------------------------------ */
 
 static char *string_copy(const char *string)
 {
@@ -231,8 +249,8 @@ static bool note_print(const char *version, const char *path, struct text *out)
     struct stat file;
     if (stat(path, &file) != 0)
         return false;
-    text_format(out, "%s\t%" PRId64 "\t%" PRId64 "\t%ld\t%s", version, (int64_t)file.st_size, (int64_t)file.st_mtim.tv_sec,
-                (long)file.st_mtim.tv_nsec, path);
+    text_format(out, "%s\t%" PRId64 "\t%" PRId64 "\t%ld\t%s", version, (int64_t)file.st_size,
+                (int64_t)file.st_mtim.tv_sec, (long)file.st_mtim.tv_nsec, path);
     return !out->failed;
 }
 
@@ -251,13 +269,15 @@ static char *note_get(struct phasor_runtime *runtime)
     char name[256], *version = NULL;
     bool found = false;
     struct text note = {0}, now = {0};
-    if (cache_get_note(runtime->cache, note_name(name), &note, &found) == PHASOR_OK && found && note.length) {
+    if (cache_get_note(runtime->cache, note_name(name), &note, &found) == PHASOR_OK && found &&
+        note.length) {
         const char *path = strrchr(note.at, '\t');
         char *end = strchr(note.at, '\t');
         version = end ? memory_new((size_t)(end - note.at) + 1) : NULL;
         if (version)
             memcpy(version, note.at, (size_t)(end - note.at));
-        if (!version || !path || !note_print(version, path + 1, &now) || strcmp(text_get(&now), note.at) != 0) {
+        if (!version || !path || !note_print(version, path + 1, &now) ||
+            strcmp(text_get(&now), note.at) != 0) {
             memory_free(version);
             version = NULL;
         }
@@ -290,10 +310,12 @@ phasor_status runtime_compiler(struct phasor_runtime *runtime, struct compiler *
     pthread_mutex_unlock(&runtime->compiler_lock);
     if (*out)
         return PHASOR_OK;
-    return fail(PHASOR_ERROR_COMPILE, "%s", runtime->compiler_message ? runtime->compiler_message : "NVRTC cannot be opened");
+    return fail(PHASOR_ERROR_COMPILE, "%s",
+                runtime->compiler_message ? runtime->compiler_message : "NVRTC cannot be opened");
 }
 
-/* The toolchain is settled once: a compile by another version than the note's is stored under its own. */
+/* The toolchain is settled once: a compile by another version than the note's is stored under its
+ * own. */
 const char *runtime_toolchain(struct phasor_runtime *runtime)
 {
     pthread_mutex_lock(&runtime->compiler_lock);
@@ -307,7 +329,7 @@ const char *runtime_toolchain(struct phasor_runtime *runtime)
     return toolchain;
 }
 
-/* -- what it is ------------------------------------------------------------------------------------------------ */
+/* -- what it is -------------------------------------------------------------------------------- */
 
 phasor_status phasor_stats(phasor_runtime *runtime, phasor_counters *out)
 {
@@ -325,7 +347,8 @@ phasor_status phasor_stats(phasor_runtime *runtime, phasor_counters *out)
         .launches = __atomic_load_n(&runtime->launches, __ATOMIC_RELAXED),
     };
     if (size > sizeof *out)
-        return fail(PHASOR_ERROR_USAGE, "phasor_counters.size is %zu; this library knows %zu bytes", size, sizeof *out);
+        return fail(PHASOR_ERROR_USAGE, "phasor_counters.size is %zu; this library knows %zu bytes",
+                    size, sizeof *out);
     memcpy(out, &counters, size);
     return PHASOR_OK;
 }

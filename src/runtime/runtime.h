@@ -1,12 +1,15 @@
-/* runtime.h - what the files of src/runtime/ share: the runtime, a program, a call, a specialisation, a state.
+/* runtime.h - what the files of src/runtime/ share: the runtime, a program, a call, a
+ * specialisation, a state.
  *
  *     phasor_run(inputs)
- *       -> call_read()          call.c        slots checked; the words that a specialisation depends on
- *       -> specialisation_get() specialise.c  found by these words, or made: plan, codegen, cache, compile, load
+ *       -> call_read()          call.c        slots checked; the words that a specialisation
+ * depends on
+ *       -> specialisation_get() specialise.c  found by these words, or made: plan, codegen, cache,
+ * compile, load
  *       -> cuda_run(), cpu_run()              arguments, launches, outputs
  *
- * Who is alive when: a runtime outlives its programs, a program its calls and states. Outputs outlive all of them: they
- * own their memory (output.h) and nothing else.
+ * Who is alive when: a runtime outlives its programs, a program its calls and states. Outputs
+ * outlive all of them: they own their memory (output.h) and nothing else.
  */
 #pragma once
 #include "cache/cache.h"
@@ -20,14 +23,14 @@
 #include "runtime/output.h"
 #include "runtime/recipe.h"
 
-/* -- the runtime ----------------------------------------------------------------------------------------------- */
+/* -- the runtime ------------------------------------------------------------------------------- */
 
 struct phasor_runtime {
     phasor_options options; /* strings are in the arena */
     struct arena arena;
-    phasor_device_kind device_kind; /* CPU, CUDA or NONE: what is in use */
-    bool device_is_default;         /* programs that cannot be rewritten go to the CPU */
-    struct device *device;          /* CUDA */
+    phasor_device_kind device_kind;        /* CPU, CUDA or NONE: what is in use */
+    bool device_is_default;                /* programs that cannot be rewritten go to the CPU */
+    struct device *device;                 /* CUDA */
     const char *device_text, *arch, *dump; /* dump: directory for sources and cubins, or NULL */
     struct cache *cache;
     struct templates templates;
@@ -36,8 +39,8 @@ struct phasor_runtime {
     pthread_mutex_t compiler_lock;
     struct compiler *compiler; /* opened at the first miss */
     bool compiler_tried;
-    char *compiler_message;    /* why there is none */
-    char *toolchain;           /* what counts as ours in the cache; NULL: not known yet, or no compiler */
+    char *compiler_message; /* why there is none */
+    char *toolchain; /* what counts as ours in the cache; NULL: not known yet, or no compiler */
     bool toolchain_known;
 
     pthread_mutex_t retired_lock;
@@ -47,9 +50,11 @@ struct phasor_runtime {
     uint64_t compiled, compile_units, specialisations, launches; /* atomic */
 };
 
-/* The compiler, opened once. PHASOR_ERROR_COMPILE with the reason, each time, when there is none. */
+/* The compiler, opened once. PHASOR_ERROR_COMPILE with the reason, each time, when there is none.
+ */
 phasor_status runtime_compiler(struct phasor_runtime *runtime, struct compiler **out);
-/* The toolchain whose rows are hits, without starting it where the cache has noted its version; NULL: any. */
+/* The toolchain whose rows are hits, without starting it where the cache has noted its version;
+ * NULL: any. */
 const char *runtime_toolchain(struct phasor_runtime *runtime);
 /* The module is unloaded when nothing can be running any more. */
 void runtime_retire(struct phasor_runtime *runtime, struct device_module *module);
@@ -58,7 +63,7 @@ static inline void count_up(uint64_t *counter, uint64_t by)
     __atomic_add_fetch(counter, by, __ATOMIC_RELAXED);
 }
 
-/* -- kernels --------------------------------------------------------------------------------------------------- */
+/* -- kernels ----------------------------------------------------------------------------------- */
 
 struct loaded_kernel {
     struct flight flight; /* first */
@@ -67,13 +72,14 @@ struct loaded_kernel {
     struct device_function *function;
 };
 
-/* The kernel of a recipe: loaded already, in the cache, or compiled from its source. Without a source a kernel that the
- * cache does not have gives *missing and PHASOR_OK. Release with flight_release(&runtime->kernels, ...). */
-phasor_status kernel_get(struct phasor_runtime *runtime, const struct recipe_kernel *kernel, struct loaded_kernel **out,
-                         bool *missing);
+/* The kernel of a recipe: loaded already, in the cache, or compiled from its source. Without a
+ * source a kernel that the cache does not have gives *missing and PHASOR_OK. Release with
+ * flight_release(&runtime->kernels, ...). */
+phasor_status kernel_get(struct phasor_runtime *runtime, const struct recipe_kernel *kernel,
+                         struct loaded_kernel **out, bool *missing);
 void kernel_destroy(struct flight *entry);
 
-/* -- programs -------------------------------------------------------------------------------------------------- */
+/* -- programs ---------------------------------------------------------------------------------- */
 
 /* The loaded file: outputs that view weights keep it alive. */
 struct program_file {
@@ -88,10 +94,10 @@ struct slot {
     const char *name;
     phasor_kind kind;
     enum dtype dtype;
-    int rank;       /* logical */
-    bool constant;  /* an input that must have this value, an output that always has it */
-    bool scalar;    /* a FLOAT or BOOL that is computed with */
-    bool written;   /* an input that the program changes */
+    int rank;      /* logical */
+    bool constant; /* an input that must have this value, an output that always has it */
+    bool scalar;   /* a FLOAT or BOOL that is computed with */
+    bool written;  /* an input that the program changes */
     phasor_value expected;
 };
 
@@ -105,11 +111,11 @@ struct phasor_program {
     phasor_spec *input_specs, *output_specs;
     int input_count, output_count;
     struct flight_table specialisations; /* struct specialisation */
-    void *canonical; /* the graph without names, lines and values of weights */
+    void *canonical;                     /* the graph without names, lines and values of weights */
     size_t canonical_size;
     struct hash canonical_hash;
 
-    pthread_mutex_t lock; /* of the rest */
+    pthread_mutex_t lock;    /* of the rest */
     struct memory **weights; /* CUDA: by value number of the OP_data node; one memory a storage */
     struct phasor_state *own;
 };
@@ -125,32 +131,35 @@ static inline const struct graph *program_real(const struct phasor_program *p)
 }
 /* Canonical bytes of a graph: equal for programs that give the same plans. */
 phasor_status canonical_print(const struct graph *graph, struct text *out);
-/* PHASOR_ERROR_REFUSED, with all that is unknown, when nothing can run the program; or when an explicit CUDA device
- * cannot. */
+/* PHASOR_ERROR_REFUSED, with all that is unknown, when nothing can run the program; or when an
+ * explicit CUDA device cannot. */
 phasor_status program_check_runnable(const struct phasor_program *program);
 /* Device addresses of weights, uploaded at the first call. */
 phasor_status weights_get(struct phasor_program *program, struct memory ***out);
 void weights_free(struct phasor_program *program);
-/* The extent of strided data in elements: the lowest and highest that it shows; false when it shows none. */
-bool data_extent(int rank, const int64_t *sizes, const int64_t *strides, int64_t *low, int64_t *high);
+/* The extent of strided data in elements: the lowest and highest that it shows; false when it shows
+ * none. */
+bool data_extent(int rank, const int64_t *sizes, const int64_t *strides, int64_t *low,
+                 int64_t *high);
 
-/* -- state ----------------------------------------------------------------------------------------------------- */
+/* -- state ------------------------------------------------------------------------------------- */
 
 struct phasor_state {
     struct phasor_program *program;
     struct memory **buffers; /* one a buffer of the graph, with the strides of its initial value */
     char **addresses;        /* of their first elements */
     int count;
-    uint32_t *flag;          /* an index was out of range; host memory that kernels reach */
-    pthread_mutex_t lock;    /* CPU device: one call at a time */
+    uint32_t *flag;       /* an index was out of range; host memory that kernels reach */
+    pthread_mutex_t lock; /* CPU device: one call at a time */
 };
 
 /* The state itself, or the program's own for NULL. */
-phasor_status state_get(struct phasor_program *program, struct phasor_state *state, struct phasor_state **out);
+phasor_status state_get(struct phasor_program *program, struct phasor_state *state,
+                        struct phasor_state **out);
 /* Reports an index that was out of range, once. */
 phasor_status state_report(struct phasor_state *state);
 
-/* -- a call ---------------------------------------------------------------------------------------------------- */
+/* -- a call ------------------------------------------------------------------------------------ */
 
 enum { CALL_WORDS = 512, CALL_SLOTS = 32 };
 
@@ -164,7 +173,11 @@ struct call_slot {
     uint8_t boolean;   /* BOOL */
 };
 
-enum call_form { CALL_OWNED, CALL_INTO, CALL_SHAPES }; /* SHAPES: prepare and show; nothing is read */
+enum call_form {
+    CALL_OWNED,
+    CALL_INTO,
+    CALL_SHAPES
+}; /* SHAPES: prepare and show; nothing is read */
 
 struct call {
     struct phasor_program *program;
@@ -173,29 +186,39 @@ struct call {
     enum call_form form;
     void *stream;
     struct call_slot *in, *out; /* out: CALL_INTO */
-    int64_t *words;             /* what a specialisation depends on; call.c says how they are laid out */
+    int64_t *words; /* what a specialisation depends on; call.c says how they are laid out */
     size_t word_count, word_capacity;
     bool in_place; /* an output is just the memory of an input */
     int64_t word_space[CALL_WORDS];
     struct call_slot in_space[CALL_SLOTS], out_space[CALL_SLOTS];
 };
 
-/* Checks the slots: count, kind, dtype, rank, device, overlaps. Sizes are checked by the specialisation. call_free always. */
-phasor_status call_read(struct call *call, struct phasor_program *program, enum call_form form, const phasor_value *inputs,
-                        int input_count, phasor_value *outputs, int output_count);
+/* Checks the slots: count, kind, dtype, rank, device, overlaps. Sizes are checked by the
+ * specialisation. call_free always. */
+phasor_status call_read(struct call *call, struct phasor_program *program, enum call_form form,
+                        const phasor_value *inputs, int input_count, phasor_value *outputs,
+                        int output_count);
 void call_free(struct call *call);
 /* What the planner wants to know; logical: a complex tensor has no pair dim. In the arena. */
-phasor_status call_describe(const struct call *call, bool logical, struct arena *arena, struct call_shape *out);
-static inline int call_rank(const struct call *c, const struct call_slot *s) { return (int)c->words[s->number]; }
-static inline const int64_t *call_sizes(const struct call *c, const struct call_slot *s) { return c->words + s->number + 2; }
+phasor_status call_describe(const struct call *call, bool logical, struct arena *arena,
+                            struct call_shape *out);
+static inline int call_rank(const struct call *c, const struct call_slot *s)
+{
+    return (int)c->words[s->number];
+}
+static inline const int64_t *call_sizes(const struct call *c, const struct call_slot *s)
+{
+    return c->words + s->number + 2;
+}
 static inline const int64_t *call_strides(const struct call *c, const struct call_slot *s)
 {
     return call_sizes(c, s) + call_rank(c, s);
 }
 /* Each output that is just the memory of an input is one of the pairs that allow that. */
-phasor_status call_check_in_place(const struct call *call, const struct recipe_pair *pairs, int count);
+phasor_status call_check_in_place(const struct call *call, const struct recipe_pair *pairs,
+                                  int count);
 
-/* -- specialisations ------------------------------------------------------------------------------------------- */
+/* -- specialisations --------------------------------------------------------------------------- */
 
 /* A place in a kernel's arguments that each call fills in. */
 struct patch {

@@ -12,11 +12,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* -- plan ------------------------------------------------------------------------------------------------------ */
+/* -- plan -------------------------------------------------------------------------------------- */
 
 static const char *buffer_kind_text(enum buffer_kind kind)
 {
-    static const char *const texts[] = {"input", "state", "data", "output", "slot", "work", "table"};
+    static const char *const texts[] = {"input", "state", "data", "output",
+                                        "slot",  "work",  "table"};
     return texts[kind];
 }
 
@@ -48,8 +49,9 @@ static void plan_print_kernels(const struct plan *plan, struct text *out)
     text_format(out, "kernels\n");
     for (size_t k = 0; k < plan->kernels.count; k++) {
         const struct kernel *kernel = &plan->kernels.at[k];
-        text_format(out, "  %-40s %8u x %-4u %12" PRId64 " bytes  %s%s\n", kernel->name, kernel->grid, kernel->block,
-                    kernel->bytes, kernel->operators, kernel->setup ? " (once)" : "");
+        text_format(out, "  %-40s %8u x %-4u %12" PRId64 " bytes  %s%s\n", kernel->name,
+                    kernel->grid, kernel->block, kernel->bytes, kernel->operators,
+                    kernel->setup ? " (once)" : "");
         bytes += kernel->setup ? 0 : kernel->bytes;
     }
     text_format(out, "  %" PRId64 " bytes are moved in a call\n", bytes);
@@ -61,12 +63,13 @@ static void plan_print(const struct plan *plan, struct text *out)
     text_add(out, "buffers\n");
     for (size_t b = 0; b < plan->buffers.count; b++) {
         const struct buffer *buffer = &plan->buffers.at[b];
-        text_format(out, "  %-6s %4d  %s", buffer_kind_text(buffer->kind), buffer->index, dtype_text(buffer->dtype));
+        text_format(out, "  %-6s %4d  %s", buffer_kind_text(buffer->kind), buffer->index,
+                    dtype_text(buffer->dtype));
         dims_print(plan, buffer->sizes, buffer->rank, out);
         text_add(out, " strides ");
         dims_print(plan, buffer->strides, buffer->rank, out);
-        text_format(out, ", %" PRId64 " bytes at %" PRId64 ", aligned to %d\n", buffer->nbytes, buffer->offset,
-                    buffer->alignment);
+        text_format(out, ", %" PRId64 " bytes at %" PRId64 ", aligned to %d\n", buffer->nbytes,
+                    buffer->offset, buffer->alignment);
     }
     text_add(out, "outputs\n");
     for (int i = 0; i < plan->output_count; i++) {
@@ -82,7 +85,8 @@ static void plan_print(const struct plan *plan, struct text *out)
         numbers_print(output->strides, output->rank, out);
         text_format(out, ", %s %d\n", memory_kind_text(output->memory), output->index);
     }
-    text_format(out, "workspace %" PRId64 " bytes, tables %" PRId64 " bytes\n", plan->work_bytes, plan->table_bytes);
+    text_format(out, "workspace %" PRId64 " bytes, tables %" PRId64 " bytes\n", plan->work_bytes,
+                plan->table_bytes);
 }
 
 static void json_kernels(const struct plan *plan, struct text *out)
@@ -94,8 +98,10 @@ static void json_kernels(const struct plan *plan, struct text *out)
         text_add_json_string(out, kernel->name);
         text_add(out, ", \"operators\": ");
         text_add_json_string(out, kernel->operators);
-        text_format(out, ", \"bytes\": %" PRId64 ", \"setup\": %s, \"grid\": %u, \"block\": %u, \"buffers\": [", kernel->bytes,
-                    kernel->setup ? "true" : "false", kernel->grid, kernel->block);
+        text_format(out,
+                    ", \"bytes\": %" PRId64
+                    ", \"setup\": %s, \"grid\": %u, \"block\": %u, \"buffers\": [",
+                    kernel->bytes, kernel->setup ? "true" : "false", kernel->grid, kernel->block);
         for (int i = 0, shown = 0; i < kernel->argument_count; i++)
             if (kernel->arguments[i].is_buffer)
                 text_format(out, "%s%d", shown++ ? ", " : "", kernel->arguments[i].buffer);
@@ -115,8 +121,8 @@ static void json_outputs(const struct plan *plan, struct text *out)
             numbers_print(output->sizes, output->rank, out);
             text_add(out, ", \"strides\": ");
             numbers_print(output->strides, output->rank, out);
-            text_format(out, ", \"offset\": %" PRId64 ", \"memory\": \"%s\", \"index\": %d", output->offset,
-                        memory_kind_text(output->memory), output->index);
+            text_format(out, ", \"offset\": %" PRId64 ", \"memory\": \"%s\", \"index\": %d",
+                        output->offset, memory_kind_text(output->memory), output->index);
         }
         text_add(out, "}");
     }
@@ -129,20 +135,22 @@ static void plan_print_json(const struct plan *plan, struct text *out)
     text_add(out, ", \"buffers\": [");
     for (size_t b = 0; b < plan->buffers.count; b++) {
         const struct buffer *buffer = &plan->buffers.at[b];
-        text_format(out, "%s{\"kind\": \"%s\", \"index\": %d, \"dtype\": \"%s\", \"sizes\": ", b ? ", " : "",
-                    buffer_kind_text(buffer->kind), buffer->index, dtype_text(buffer->dtype));
+        text_format(out, "%s{\"kind\": \"%s\", \"index\": %d, \"dtype\": \"%s\", \"sizes\": ",
+                    b ? ", " : "", buffer_kind_text(buffer->kind), buffer->index,
+                    dtype_text(buffer->dtype));
         dims_print(plan, buffer->sizes, buffer->rank, out);
         text_add(out, ", \"strides\": ");
         dims_print(plan, buffer->strides, buffer->rank, out);
-        text_format(out, ", \"bytes\": %" PRId64 ", \"offset\": %" PRId64 ", \"alignment\": %d}", buffer->nbytes,
-                    buffer->offset, buffer->alignment);
+        text_format(out, ", \"bytes\": %" PRId64 ", \"offset\": %" PRId64 ", \"alignment\": %d}",
+                    buffer->nbytes, buffer->offset, buffer->alignment);
     }
     text_add(out, "]");
     json_outputs(plan, out);
-    text_format(out, ", \"workspace\": %" PRId64 ", \"tables\": %" PRId64 "}\n", plan->work_bytes, plan->table_bytes);
+    text_format(out, ", \"workspace\": %" PRId64 ", \"tables\": %" PRId64 "}\n", plan->work_bytes,
+                plan->table_bytes);
 }
 
-/* -- sources --------------------------------------------------------------------------------------------------- */
+/* -- sources ----------------------------------------------------------------------------------- */
 
 static bool origin_said_before(const struct plan *plan, const bool *marked, value v)
 {
@@ -150,7 +158,8 @@ static bool origin_said_before(const struct plan *plan, const bool *marked, valu
     for (value w = 1; w < v; w++) {
         const struct origin *other = marked[w] ? graph_node(&plan->graph, w)->origin : NULL;
         if (other && (other == origin || (strcmp(other->target, origin->target) == 0 &&
-                                          strcmp(other->line ? other->line : "", origin->line ? origin->line : "") == 0)))
+                                          strcmp(other->line ? other->line : "",
+                                                 origin->line ? origin->line : "") == 0)))
             return true;
     }
     return false;
@@ -167,8 +176,8 @@ static void comment_add(struct text *out, const char *string)
     }
 }
 
-static phasor_status kernel_header(const struct plan *plan, const struct plan_parts *parts, const struct kernel *kernel,
-                                   struct text *out)
+static phasor_status kernel_header(const struct plan *plan, const struct plan_parts *parts,
+                                   const struct kernel *kernel, struct text *out)
 {
     bool *marked = memory_new(plan->graph.nodes.count * sizeof *marked);
     if (!marked)
@@ -195,10 +204,11 @@ static phasor_status kernel_header(const struct plan *plan, const struct plan_pa
     return PHASOR_OK;
 }
 
-static phasor_status ptx_print(struct phasor_runtime *runtime, const struct kernel *kernel, struct text *out)
+static phasor_status ptx_print(struct phasor_runtime *runtime, const struct kernel *kernel,
+                               struct text *out)
 {
-    const struct compile_request request = {.name = kernel->name, .source = kernel->source, .arch = runtime->arch,
-                                            .want_ptx = true};
+    const struct compile_request request = {
+        .name = kernel->name, .source = kernel->source, .arch = runtime->arch, .want_ptx = true};
     struct compiler *compiler;
     struct compile_result result = {0};
     if (runtime->options.no_compile)
@@ -210,8 +220,8 @@ static phasor_status ptx_print(struct phasor_runtime *runtime, const struct kern
     return PHASOR_OK;
 }
 
-static phasor_status sources_print(struct phasor_runtime *runtime, const struct plan *plan, const struct plan_parts *parts,
-                                   bool ptx, struct text *out)
+static phasor_status sources_print(struct phasor_runtime *runtime, const struct plan *plan,
+                                   const struct plan_parts *parts, bool ptx, struct text *out)
 {
     for (size_t k = 0; k < plan->kernels.count; k++) {
         const struct kernel *kernel = &plan->kernels.at[k];
@@ -225,10 +235,11 @@ static phasor_status sources_print(struct phasor_runtime *runtime, const struct 
     return PHASOR_OK;
 }
 
-/* -- all stages ------------------------------------------------------------------------------------------------ */
+/* -- all stages -------------------------------------------------------------------------------- */
 
-static phasor_status planned_print(struct phasor_program *program, const char *stage, bool json, const struct plan *plan,
-                                   const struct plan_parts *parts, struct text *out)
+static phasor_status planned_print(struct phasor_program *program, const char *stage, bool json,
+                                   const struct plan *plan, const struct plan_parts *parts,
+                                   struct text *out)
 {
     if (strcmp(stage, "plan") != 0)
         return sources_print(program->runtime, plan, parts, strcmp(stage, "ptx") == 0, out);
@@ -239,8 +250,8 @@ static phasor_status planned_print(struct phasor_program *program, const char *s
     return PHASOR_OK;
 }
 
-static phasor_status show_planned(struct phasor_program *program, const char *stage, bool json, const phasor_value *inputs,
-                                  int count, struct text *out)
+static phasor_status show_planned(struct phasor_program *program, const char *stage, bool json,
+                                  const phasor_value *inputs, int count, struct text *out)
 {
     struct call call;
     struct plan plan = {0};
@@ -248,7 +259,8 @@ static phasor_status show_planned(struct phasor_program *program, const char *st
     call.stream = NULL;
     TRY(program_check_runnable(program));
     if (!program->rewritten)
-        return fail(PHASOR_ERROR_REFUSED, "%s is left as it is, so nothing is planned for it; phasor check says why",
+        return fail(PHASOR_ERROR_REFUSED,
+                    "%s is left as it is, so nothing is planned for it; phasor check says why",
                     program_logical(program)->name);
     if (!inputs)
         return fail(PHASOR_ERROR_USAGE, "stage %s needs the shapes of the inputs", stage);
@@ -262,8 +274,8 @@ static phasor_status show_planned(struct phasor_program *program, const char *st
     return status;
 }
 
-static phasor_status show_stage(struct phasor_program *program, const char *stage, bool json, const phasor_value *inputs,
-                                int count, struct text *out)
+static phasor_status show_stage(struct phasor_program *program, const char *stage, bool json,
+                                const phasor_value *inputs, int count, struct text *out)
 {
     const bool plan = strcmp(stage, "plan") == 0;
     if (json && !plan)
@@ -274,11 +286,12 @@ static phasor_status show_stage(struct phasor_program *program, const char *stag
     }
     if (plan || strcmp(stage, "cuda") == 0 || strcmp(stage, "ptx") == 0)
         return show_planned(program, stage, json, inputs, count, out);
-    return fail(PHASOR_ERROR_USAGE, "stage \"%s\"; there are loaded, real, plan, cuda and ptx", stage);
+    return fail(PHASOR_ERROR_USAGE, "stage \"%s\"; there are loaded, real, plan, cuda and ptx",
+                stage);
 }
 
-phasor_status phasor_program_show(phasor_program *program, const char *stage, bool json, const phasor_value *inputs, int count,
-                                  char **text)
+phasor_status phasor_program_show(phasor_program *program, const char *stage, bool json,
+                                  const phasor_value *inputs, int count, char **text)
 {
     struct text out = {0};
     *text = NULL;

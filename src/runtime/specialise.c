@@ -1,12 +1,13 @@
 /* specialise.c - the stages of Phasor in order. What a call with new sizes goes through:
  *
  *     sizes bound and checked
- *       -> recipe from the cache                         a warm process: nothing is planned, generated or compiled
- *       or plan -> CUDA sources -> recipe -> cubins      each from the cache or NVRTC; then into the cache
+ *       -> recipe from the cache                         a warm process: nothing is planned,
+ * generated or compiled or plan -> CUDA sources -> recipe -> cubins      each from the cache or
+ * NVRTC; then into the cache
  *       -> modules loaded, arguments laid out, tables filled
  *
- * The result is found again by the words of the call (call.c). Of two threads with the same new sizes one works and the
- * other waits; when the work fails, both have the reason.
+ * The result is found again by the words of the call (call.c). Of two threads with the same new
+ * sizes one works and the other waits; when the work fails, both have the reason.
  */
 #include "runtime/runtime.h"
 
@@ -25,7 +26,7 @@ struct job {
     struct hash hash;
 };
 
-/* -- the key of a plan ----------------------------------------------------------------------------------------- */
+/* -- the key of a plan ------------------------------------------------------------------------- */
 
 /* Everything that a recipe depends on. The graph stands whole in it: a hash alone never decides. */
 static phasor_status job_key(struct job *job)
@@ -33,15 +34,16 @@ static phasor_status job_key(struct job *job)
     const struct phasor_options *options = &job->runtime->options;
     char templates[HASH_TEXT];
     hash_text(job->runtime->templates.hash, templates);
-    text_format(&job->key, "phasor plan 1 %s %s exact rules=%d fma=%d own=%d %zu\n", job->runtime->arch, templates,
-                (int)options->rules, !options->no_fma, options->own_outputs, job->call->word_count);
+    text_format(&job->key, "phasor plan 1 %s %s exact rules=%d fma=%d own=%d %zu\n",
+                job->runtime->arch, templates, (int)options->rules, !options->no_fma,
+                options->own_outputs, job->call->word_count);
     text_add_bytes(&job->key, job->call->words, job->call->word_count * sizeof *job->call->words);
     text_add_bytes(&job->key, job->program->canonical, job->program->canonical_size);
     job->hash = hash_bytes(text_get(&job->key), job->key.length);
     return text_status(&job->key);
 }
 
-/* -- stages ---------------------------------------------------------------------------------------------------- */
+/* -- stages ------------------------------------------------------------------------------------ */
 
 static phasor_status job_bind(struct job *job)
 {
@@ -61,7 +63,8 @@ static phasor_status recipe_from_cache(struct job *job, bool *found)
     void *blob;
     size_t nbytes;
     phasor_status status = PHASOR_OK;
-    TRY(cache_get_plan(job->runtime->cache, job->hash, job->key.at, job->key.length, &blob, &nbytes, found));
+    TRY(cache_get_plan(job->runtime->cache, job->hash, job->key.at, job->key.length, &blob, &nbytes,
+                       found));
     if (*found && !recipe_read(&job->spec->recipe, blob, nbytes, &limits, &status)) {
         *found = false;
         if (status == PHASOR_OK)
@@ -76,7 +79,8 @@ static phasor_status recipe_to_cache(struct job *job)
     struct text blob = {0};
     const phasor_status status = recipe_write(&job->spec->recipe, &blob);
     if (status == PHASOR_OK)
-        cache_put_plan(job->runtime->cache, job->hash, job->key.at, job->key.length, text_get(&blob), blob.length);
+        cache_put_plan(job->runtime->cache, job->hash, job->key.at, job->key.length,
+                       text_get(&blob), blob.length);
     text_free(&blob);
     return status;
 }
@@ -84,9 +88,11 @@ static phasor_status recipe_to_cache(struct job *job)
 static phasor_status recipe_from_plan(struct job *job)
 {
     struct phasor_program *program = job->program;
-    const struct plan_options options = {.fma = !job->runtime->options.no_fma, .own_outputs = job->runtime->options.own_outputs};
+    const struct plan_options options = {.fma = !job->runtime->options.no_fma,
+                                         .own_outputs = job->runtime->options.own_outputs};
     struct plan plan = {0};
-    phasor_status status = plan_make(program_logical(program), program_real(program), &job->shape, &options, &plan);
+    phasor_status status =
+        plan_make(program_logical(program), program_real(program), &job->shape, &options, &plan);
     if (status == PHASOR_OK && job->shape.outputs)
         status = recipe_find_in_place(&job->spec->recipe, &plan, &job->shape);
     if (status == PHASOR_OK)
@@ -151,7 +157,7 @@ static phasor_status job_run(struct job *job)
     return job->runtime->device ? launches_make(job->spec) : PHASOR_OK;
 }
 
-/* -- the CPU device -------------------------------------------------------------------------------------------- */
+/* -- the CPU device ---------------------------------------------------------------------------- */
 
 /* The loaded graph with these sizes, and the strides that eager gives. */
 static phasor_status job_run_cpu(struct job *job)
@@ -169,16 +175,18 @@ static phasor_status job_run_cpu(struct job *job)
     return layout_infer(&spec->bound.graph, &shape, &spec->bound.arena, &spec->layouts);
 }
 
-/* -- the table ------------------------------------------------------------------------------------------------- */
+/* -- the table --------------------------------------------------------------------------------- */
 
 static bool runs_on_cpu(const struct phasor_program *program)
 {
-    return program->runtime->device_kind == PHASOR_DEVICE_CPU || (program->runtime->device && !program->on_cuda);
+    return program->runtime->device_kind == PHASOR_DEVICE_CPU ||
+           (program->runtime->device && !program->on_cuda);
 }
 
 static phasor_status specialisation_make(struct call *call, struct specialisation *spec)
 {
-    struct job job = {.call = call, .program = call->program, .runtime = call->program->runtime, .spec = spec};
+    struct job job = {
+        .call = call, .program = call->program, .runtime = call->program->runtime, .spec = spec};
     spec->program = call->program;
     pthread_mutex_init(&spec->lock, NULL);
     const phasor_status status = runs_on_cpu(call->program) ? job_run_cpu(&job) : job_run(&job);
@@ -217,10 +225,13 @@ phasor_status specialisation_get(struct call *call, struct specialisation **out)
     struct flight *entry;
     bool owner;
     *out = NULL;
-    TRY(flight_get(&program->specialisations, hash_bytes(call->words, nbytes), call->words, nbytes, !capturing, &entry, &owner));
+    TRY(flight_get(&program->specialisations, hash_bytes(call->words, nbytes), call->words, nbytes,
+                   !capturing, &entry, &owner));
     if (!entry)
-        return fail(PHASOR_NOT_READY, "%s is not compiled for these sizes, and the stream is capturing: run it once before",
-                    program_logical(program)->name);
+        return fail(
+            PHASOR_NOT_READY,
+            "%s is not compiled for these sizes, and the stream is capturing: run it once before",
+            program_logical(program)->name);
     *out = (struct specialisation *)(void *)entry;
     if (!owner)
         return PHASOR_OK;
@@ -231,13 +242,14 @@ phasor_status specialisation_get(struct call *call, struct specialisation **out)
     return status;
 }
 
-/* -- for show -------------------------------------------------------------------------------------------------- */
+/* -- for show ---------------------------------------------------------------------------------- */
 
 phasor_status specialise_parts(struct call *call, struct plan *plan, struct plan_parts *parts)
 {
     const struct phasor_program *program = call->program;
     const phasor_options *runtime_options = &program->runtime->options;
-    const struct plan_options options = {.fma = !runtime_options->no_fma, .own_outputs = runtime_options->own_outputs};
+    const struct plan_options options = {.fma = !runtime_options->no_fma,
+                                         .own_outputs = runtime_options->own_outputs};
     struct arena arena = {0};
     struct call_shape shape;
     phasor_status status = call_describe(call, false, &arena, &shape);

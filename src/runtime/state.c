@@ -1,6 +1,7 @@
 /* state.c - the buffers that a program changes, and the note that an index was out of range.
  *
- *     state k_cache: f32[1, 512, 64]   ->   memory of its own for each phasor_state, with the strides of the file's value
+ *     state k_cache: f32[1, 512, 64]   ->   memory of its own for each phasor_state, with the
+ * strides of the file's value
  *
  * A program whose callers give no state has one of its own, made at the first call.
  */
@@ -29,7 +30,7 @@ static const char *initial_bytes(const struct data *data, size_t *nbytes, int64_
     return any ? (const char *)data->storage->bytes + (data->offset + low) * size : NULL;
 }
 
-/* -- resetting ------------------------------------------------------------------------------------------------- */
+/* -- resetting --------------------------------------------------------------------------------- */
 
 static phasor_status reset_host(struct phasor_state *state)
 {
@@ -68,7 +69,7 @@ static phasor_status reset_device(struct phasor_state *state, struct device *dev
     return status;
 }
 
-/* -- life ------------------------------------------------------------------------------------------------------ */
+/* -- life -------------------------------------------------------------------------------------- */
 
 static phasor_status buffers_make(struct phasor_state *state, struct device *device)
 {
@@ -81,7 +82,8 @@ static phasor_status buffers_make(struct phasor_state *state, struct device *dev
         size_t nbytes;
         int64_t first;
         initial_bytes(graph->buffers.at[k].initial, &nbytes, &first);
-        TRY(device ? memory_lasting(device, nbytes, &state->buffers[k]) : memory_host(nbytes, &state->buffers[k]));
+        TRY(device ? memory_lasting(device, nbytes, &state->buffers[k])
+                   : memory_host(nbytes, &state->buffers[k]));
         state->addresses[k] = state->buffers[k]->bytes + first;
     }
     return PHASOR_OK;
@@ -126,7 +128,8 @@ phasor_status phasor_state_new(phasor_program *program, phasor_state **out)
     return status;
 }
 
-/* Kernels that are still running may write the flag: it goes after them. The buffers see to themselves. */
+/* Kernels that are still running may write the flag: it goes after them. The buffers see to
+ * themselves. */
 static void flag_free(struct phasor_state *state, struct device *device)
 {
     struct device_scope scope;
@@ -152,12 +155,14 @@ void phasor_state_free(phasor_state *state)
     memory_free(state);
 }
 
-phasor_status state_get(struct phasor_program *program, struct phasor_state *state, struct phasor_state **out)
+phasor_status state_get(struct phasor_program *program, struct phasor_state *state,
+                        struct phasor_state **out)
 {
     phasor_status status = PHASOR_OK;
     *out = state;
     if (state && state->program != program)
-        return fail(PHASOR_ERROR_USAGE, "the state is of another program (%s)", program_logical(state->program)->name);
+        return fail(PHASOR_ERROR_USAGE, "the state is of another program (%s)",
+                    program_logical(state->program)->name);
     if (state)
         return PHASOR_OK;
     *out = __atomic_load_n(&program->own, __ATOMIC_ACQUIRE);
@@ -173,14 +178,18 @@ phasor_status state_get(struct phasor_program *program, struct phasor_state *sta
     return status;
 }
 
-/* -- questions ------------------------------------------------------------------------------------------------- */
+/* -- questions --------------------------------------------------------------------------------- */
 
 phasor_status state_report(struct phasor_state *state)
 {
-    if (__atomic_load_n(state->flag, __ATOMIC_RELAXED) == 0 || __atomic_exchange_n(state->flag, 0, __ATOMIC_ACQ_REL) == 0)
+    if (__atomic_load_n(state->flag, __ATOMIC_RELAXED) == 0 ||
+        __atomic_exchange_n(state->flag, 0, __ATOMIC_ACQ_REL) == 0)
         return PHASOR_OK;
-    return fail(PHASOR_ERROR_INPUT, "%s: an index was out of range in an earlier call on this state; it was clamped, so that "
-                "call's results are not what PyTorch would give", program_logical(state->program)->name);
+    return fail(
+        PHASOR_ERROR_INPUT,
+        "%s: an index was out of range in an earlier call on this state; it was clamped, so that "
+        "call's results are not what PyTorch would give",
+        program_logical(state->program)->name);
 }
 
 phasor_status phasor_state_reset(phasor_program *program, phasor_state *state)

@@ -35,7 +35,8 @@ bool phasor_tensors_find(const phasor_tensors *tensors, const char *name, phasor
     return tensors_find(file_of(tensors), name, out);
 }
 
-phasor_status phasor_tensors_write(const char *path, const char *const *names, const phasor_value *values, int count)
+phasor_status phasor_tensors_write(const char *path, const char *const *names,
+                                   const phasor_value *values, int count)
 {
     return tensors_write(path, names, values, count);
 }

@@ -1,24 +1,28 @@
-/* weights.c - weights on the device: uploaded at the first call, once a storage, however many tensors view it.
+/* weights.c - weights on the device: uploaded at the first call, once a storage, however many
+ * tensors view it.
  *
- *     freqs.real and freqs.imag, two views of one storage   ->   one allocation, two addresses into it
+ *     freqs.real and freqs.imag, two views of one storage   ->   one allocation, two addresses into
+ * it
  */
 #include "runtime/runtime.h"
 
 #include <string.h>
 
 /* An earlier value with the same memory. */
-static struct memory *storage_find(const struct graph *graph, struct memory *const *weights, value v)
+static struct memory *storage_find(const struct graph *graph, struct memory *const *weights,
+                                   value v)
 {
     const struct storage *storage = graph_node(graph, v)->attributes.data->storage;
     for (value earlier = 1; earlier < v; earlier++)
-        if (weights[earlier] && graph_node(graph, earlier)->attributes.data->storage->bytes == storage->bytes &&
+        if (weights[earlier] &&
+            graph_node(graph, earlier)->attributes.data->storage->bytes == storage->bytes &&
             graph_node(graph, earlier)->attributes.data->storage->nbytes == storage->nbytes)
             return weights[earlier];
     return NULL;
 }
 
-static phasor_status weight_upload(struct device *device, const struct graph *graph, struct memory **weights, value v,
-                                   void *stream)
+static phasor_status weight_upload(struct device *device, const struct graph *graph,
+                                   struct memory **weights, value v, void *stream)
 {
     const struct storage *storage = graph_node(graph, v)->attributes.data->storage;
     weights[v] = memory_retain(storage_find(graph, weights, v));
@@ -35,7 +39,8 @@ static void weights_drop(struct memory **weights, size_t count)
     memory_free(weights);
 }
 
-static phasor_status weights_upload(struct device *device, const struct graph *graph, struct memory **weights, const bool *live)
+static phasor_status weights_upload(struct device *device, const struct graph *graph,
+                                    struct memory **weights, const bool *live)
 {
     void *stream;
     phasor_status status = device_stream_new(device, &stream);

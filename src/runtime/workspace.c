@@ -4,7 +4,8 @@
 enum { WORKSPACES_WANTED = 4 }; /* more only when as many calls are issued at once */
 
 /* With the lock held. */
-static struct workspace *workspace_find(const struct specialisation *spec, void *stream, bool capturing)
+static struct workspace *workspace_find(const struct specialisation *spec, void *stream,
+                                        bool capturing)
 {
     struct workspace *other = NULL;
     int count = 0;
@@ -19,7 +20,8 @@ static struct workspace *workspace_find(const struct specialisation *spec, void 
     return capturing || count >= WORKSPACES_WANTED ? other : NULL;
 }
 
-static phasor_status workspace_new(struct specialisation *spec, void *stream, struct workspace **out)
+static phasor_status workspace_new(struct specialisation *spec, void *stream,
+                                   struct workspace **out)
 {
     struct device *device = spec->program->runtime->device;
     struct workspace *made = memory_new(sizeof *made);
@@ -44,8 +46,8 @@ static phasor_status workspace_new(struct specialisation *spec, void *stream, st
     return PHASOR_OK;
 }
 
-/* A capture cannot wait for what was issued before it began: that is done once it is captured, and by then nobody else uses
- * the workspace. */
+/* A capture cannot wait for what was issued before it began: that is done once it is captured, and
+ * by then nobody else uses the workspace. */
 static phasor_status workspace_capture(struct workspace *workspace)
 {
     if (workspace->captured)
@@ -62,7 +64,8 @@ static void workspace_put_back(struct specialisation *spec, struct workspace *wo
     pthread_mutex_unlock(&spec->lock);
 }
 
-phasor_status workspace_take(struct specialisation *spec, void *stream, bool capturing, struct workspace **out)
+phasor_status workspace_take(struct specialisation *spec, void *stream, bool capturing,
+                             struct workspace **out)
 {
     *out = NULL;
     if (spec->recipe.work_bytes == 0)
@@ -75,11 +78,14 @@ phasor_status workspace_take(struct specialisation *spec, void *stream, bool cap
     }
     pthread_mutex_unlock(&spec->lock);
     if (!found && capturing)
-        return fail(PHASOR_NOT_READY, "every workspace for these sizes belongs to a captured graph or to a call that is just "
-                    "being issued; run the program once more before the capture");
+        return fail(
+            PHASOR_NOT_READY,
+            "every workspace for these sizes belongs to a captured graph or to a call that is just "
+            "being issued; run the program once more before the capture");
     if (!found)
         return workspace_new(spec, stream, out);
-    const phasor_status status = capturing ? workspace_capture(found) : device_event_wait(found->event, stream);
+    const phasor_status status =
+        capturing ? workspace_capture(found) : device_event_wait(found->event, stream);
     if (status != PHASOR_OK)
         workspace_put_back(spec, found);
     else

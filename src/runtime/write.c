@@ -1,4 +1,5 @@
-/* write.c - a graph as a file: x.phasor, and x.safetensors beside it with the constants that are too large for text. */
+/* write.c - a graph as a file: x.phasor, and x.safetensors beside it with the constants that are
+ * too large for text. */
 #include "load/safetensors.h"
 #include "runtime/runtime.h"
 
@@ -22,11 +23,16 @@ static phasor_status writer_add(struct writer *writer, const struct data *data)
     DLTensor *tensor = NEW(&writer->arena, DLTensor, 1);
     if (!tensor)
         return fail_memory();
-    *tensor = (DLTensor){.data = (char *)data->storage->bytes + data->offset * dtype_size(data->dtype), .device = {kDLCPU, 0},
-                         .ndim = data->rank, .dtype = dtype_to_dlpack(data->dtype), .shape = (int64_t *)data->sizes,
-                         .strides = (int64_t *)data->strides};
+    *tensor =
+        (DLTensor){.data = (char *)data->storage->bytes + data->offset * dtype_size(data->dtype),
+                   .device = {kDLCPU, 0},
+                   .ndim = data->rank,
+                   .dtype = dtype_to_dlpack(data->dtype),
+                   .shape = (int64_t *)data->sizes,
+                   .strides = (int64_t *)data->strides};
     const phasor_value v = {.kind = PHASOR_TENSOR, .tensor = tensor};
-    return array_push(&writer->names, data->name) && array_push(&writer->values, v) ? PHASOR_OK : fail_memory();
+    return array_push(&writer->names, data->name) && array_push(&writer->values, v) ? PHASOR_OK
+                                                                                    : fail_memory();
 }
 
 static phasor_status writer_fill(struct writer *writer, const struct graph *graph)
@@ -43,7 +49,8 @@ static phasor_status writer_fill(struct writer *writer, const struct graph *grap
 static phasor_status weights_write(struct writer *writer, const char *path)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    const int length = dot && dot > (slash ? slash + 1 : path) ? (int)(dot - path) : (int)strlen(path);
+    const int length =
+        dot && dot > (slash ? slash + 1 : path) ? (int)(dot - path) : (int)strlen(path);
     const char *beside = arena_format(&writer->arena, "%.*s.safetensors", length, path);
     if (!beside)
         return fail_memory();
@@ -70,7 +77,8 @@ phasor_status phasor_program_write(phasor_program *program, const char *stage, c
     struct writer writer = {0};
     struct text text = {0};
     if (!loaded && strcmp(stage, "real") != 0)
-        return fail(PHASOR_ERROR_USAGE, "stage \"%s\" cannot be written as a program; loaded and real can", stage);
+        return fail(PHASOR_ERROR_USAGE,
+                    "stage \"%s\" cannot be written as a program; loaded and real can", stage);
     const struct graph *graph = loaded ? program_logical(program) : program_real(program);
     phasor_status status = writer_fill(&writer, graph);
     if (status == PHASOR_OK)

@@ -25,8 +25,11 @@ struct bench {
     bool out_of_range;
 };
 
-#define SHAPE(...)                                                                                 \
-    sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]) { __VA_ARGS__ }
+#define SHAPE(...)                                                  \
+    sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]) \
+    {                                                               \
+        __VA_ARGS__                                                 \
+    }
 #define SCALAR_SHAPE 0, NULL
 
 static inline void bench_open(struct bench *b)
@@ -43,7 +46,10 @@ static inline void bench_close(struct bench *b)
     arena_free(&b->arena);
 }
 
-static inline dim literal(struct bench *b, int64_t size) { return size_literal(&b->sizes, size); }
+static inline dim literal(struct bench *b, int64_t size)
+{
+    return size_literal(&b->sizes, size);
+}
 
 static inline value bench_data(struct bench *b, enum dtype dtype, size_t rank, const int64_t *sizes,
                                const void *bytes)

@@ -17,13 +17,16 @@ static thread_local host_state *host;
 
 #define HOST_KERNEL(name, type) HOST_KERNEL_1(HOST_PREFIX, name, type)
 #define HOST_KERNEL_1(prefix, name, type) HOST_KERNEL_2(prefix, name, type)
-#define HOST_KERNEL_2(prefix, name, type)                                                          \
-    extern "C" void prefix##name(const void *arguments, host_state *state)                         \
-    {                                                                                              \
-        host = state;                                                                              \
-        name(*(const type *)arguments);                                                            \
-    }                                                                                              \
-    extern "C" unsigned long prefix##name##_size() { return sizeof(type); }
+#define HOST_KERNEL_2(prefix, name, type)                                  \
+    extern "C" void prefix##name(const void *arguments, host_state *state) \
+    {                                                                      \
+        host = state;                                                      \
+        name(*(const type *)arguments);                                    \
+    }                                                                      \
+    extern "C" unsigned long prefix##name##_size()                         \
+    {                                                                      \
+        return sizeof(type);                                               \
+    }
 
 #define __global__ static
 #define __device__
@@ -49,11 +52,20 @@ struct host_index {
 #define gridDim (host_index{host->blocks, 1, 1})
 #define warpSize 32
 
-static inline void __syncthreads() { host->wait_block(host); }
-static inline void __syncwarp(unsigned = 0xffffffffu) { host->wait_warp(host); }
+static inline void __syncthreads()
+{
+    host->wait_block(host);
+}
+static inline void __syncwarp(unsigned = 0xffffffffu)
+{
+    host->wait_warp(host);
+}
 static inline void __threadfence() {}
 static inline void __threadfence_block() {}
-static inline void __trap() { __builtin_trap(); }
+static inline void __trap()
+{
+    __builtin_trap();
+}
 
 /* -- warps ------------------------------------------------------------------------------------- */
 
@@ -114,15 +126,30 @@ static inline int __all_sync(unsigned mask, int predicate)
 
 /* -- vectors ----------------------------------------------------------------------------------- */
 
-#define HOST_VECTOR(type, element, align2, align4)                                                 \
-    struct alignas(align2) type##2 { element x, y; };                                              \
-    struct type##3 { element x, y, z; };                                                           \
-    struct alignas(align4) type##4 { element x, y, z, w; };                                        \
-    static inline type##2 make_##type##2(element x, element y) { return {x, y}; }                  \
-    static inline type##3 make_##type##3(element x, element y, element z) { return {x, y, z}; }    \
-    static inline type##4 make_##type##4(element x, element y, element z, element w)               \
-    {                                                                                              \
-        return {x, y, z, w};                                                                       \
+#define HOST_VECTOR(type, element, align2, align4)                                   \
+    struct alignas(align2) type##2                                                   \
+    {                                                                                \
+        element x, y;                                                                \
+    };                                                                               \
+    struct type##3                                                                   \
+    {                                                                                \
+        element x, y, z;                                                             \
+    };                                                                               \
+    struct alignas(align4) type##4                                                   \
+    {                                                                                \
+        element x, y, z, w;                                                          \
+    };                                                                               \
+    static inline type##2 make_##type##2(element x, element y)                       \
+    {                                                                                \
+        return {x, y};                                                               \
+    }                                                                                \
+    static inline type##3 make_##type##3(element x, element y, element z)            \
+    {                                                                                \
+        return {x, y, z};                                                            \
+    }                                                                                \
+    static inline type##4 make_##type##4(element x, element y, element z, element w) \
+    {                                                                                \
+        return {x, y, z, w};                                                         \
     }
 HOST_VECTOR(char, signed char, 2, 4)
 HOST_VECTOR(uchar, unsigned char, 2, 4)
@@ -144,18 +171,39 @@ template <class To, class From> static inline To host_bits(From from)
     __builtin_memcpy(&to, &from, sizeof to);
     return to;
 }
-static inline float __uint_as_float(unsigned x) { return host_bits<float>(x); }
-static inline float __int_as_float(int x) { return host_bits<float>(x); }
-static inline unsigned __float_as_uint(float x) { return host_bits<unsigned>(x); }
-static inline int __float_as_int(float x) { return host_bits<int>(x); }
-static inline double __longlong_as_double(long long x) { return host_bits<double>(x); }
-static inline long long __double_as_longlong(double x) { return host_bits<long long>(x); }
+static inline float __uint_as_float(unsigned x)
+{
+    return host_bits<float>(x);
+}
+static inline float __int_as_float(int x)
+{
+    return host_bits<float>(x);
+}
+static inline unsigned __float_as_uint(float x)
+{
+    return host_bits<unsigned>(x);
+}
+static inline int __float_as_int(float x)
+{
+    return host_bits<int>(x);
+}
+static inline double __longlong_as_double(long long x)
+{
+    return host_bits<double>(x);
+}
+static inline long long __double_as_longlong(double x)
+{
+    return host_bits<long long>(x);
+}
 
 static inline unsigned __umulhi(unsigned a, unsigned b)
 {
     return (unsigned)((unsigned long long)a * b >> 32);
 }
-static inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
+static inline int __mulhi(int a, int b)
+{
+    return (int)((long long)a * b >> 32);
+}
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b)
 {
     return (unsigned long long)((unsigned __int128)a * b >> 64);
@@ -164,11 +212,26 @@ static inline long long __mul64hi(long long a, long long b)
 {
     return (long long)((__int128)a * b >> 64);
 }
-static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
-static inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
-static inline int __popc(unsigned x) { return __builtin_popcount(x); }
-static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline int __clz(int x)
+{
+    return x ? __builtin_clz((unsigned)x) : 32;
+}
+static inline int __clzll(long long x)
+{
+    return x ? __builtin_clzll((unsigned long long)x) : 64;
+}
+static inline int __popc(unsigned x)
+{
+    return __builtin_popcount(x);
+}
+static inline int __popcll(unsigned long long x)
+{
+    return __builtin_popcountll(x);
+}
+static inline int __ffs(int x)
+{
+    return __builtin_ffs(x);
+}
 static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector)
 {
     const unsigned long long bytes = (unsigned long long)high << 32 | low;
@@ -186,13 +249,34 @@ static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by)
     return (unsigned)(((unsigned long long)high << 32 | low) >> (by & 31));
 }
 
-template <class T> static inline T __ldg(const T *p) { return *p; }
-template <class T> static inline T __ldcs(const T *p) { return *p; }
-template <class T> static inline T __ldcg(const T *p) { return *p; }
-template <class T> static inline T __ldca(const T *p) { return *p; }
-template <class T> static inline void __stcs(T *p, T value) { *p = value; }
-template <class T> static inline void __stcg(T *p, T value) { *p = value; }
-template <class T> static inline void __stwb(T *p, T value) { *p = value; }
+template <class T> static inline T __ldg(const T *p)
+{
+    return *p;
+}
+template <class T> static inline T __ldcs(const T *p)
+{
+    return *p;
+}
+template <class T> static inline T __ldcg(const T *p)
+{
+    return *p;
+}
+template <class T> static inline T __ldca(const T *p)
+{
+    return *p;
+}
+template <class T> static inline void __stcs(T *p, T value)
+{
+    *p = value;
+}
+template <class T> static inline void __stcg(T *p, T value)
+{
+    *p = value;
+}
+template <class T> static inline void __stwb(T *p, T value)
+{
+    *p = value;
+}
 
 template <class T> static inline T atomicAdd(T *p, T value)
 {
@@ -234,29 +318,39 @@ template <class T> static inline T atomicMin(T *p, T value)
 
 /* -- arithmetic -------------------------------------------------------------------------------- */
 
-#define HOST_MATH_1(name)                                                                          \
-    extern "C" double name(double) noexcept;                                                       \
-    extern "C" float name##f(float) noexcept;                                                      \
-    static inline float name(float x) { return name##f(x); }
-#define HOST_MATH_2(name)                                                                          \
-    extern "C" double name(double, double) noexcept;                                               \
-    extern "C" float name##f(float, float) noexcept;                                               \
-    static inline float name(float x, float y) { return name##f(x, y); }
+#define HOST_MATH_1(name)                     \
+    extern "C" double name(double) noexcept;  \
+    extern "C" float name##f(float) noexcept; \
+    static inline float name(float x)         \
+    {                                         \
+        return name##f(x);                    \
+    }
+#define HOST_MATH_2(name)                            \
+    extern "C" double name(double, double) noexcept; \
+    extern "C" float name##f(float, float) noexcept; \
+    static inline float name(float x, float y)       \
+    {                                                \
+        return name##f(x, y);                        \
+    }
 HOST_MATH_1(sin)
-HOST_MATH_1(cos) HOST_MATH_1(tan) HOST_MATH_1(asin) HOST_MATH_1(acos) HOST_MATH_1(atan)
-    HOST_MATH_1(sinh) HOST_MATH_1(cosh) HOST_MATH_1(tanh) HOST_MATH_1(asinh) HOST_MATH_1(acosh)
-        HOST_MATH_1(atanh) HOST_MATH_1(exp) HOST_MATH_1(exp2) HOST_MATH_1(expm1) HOST_MATH_1(log)
-            HOST_MATH_1(log2) HOST_MATH_1(log10) HOST_MATH_1(log1p) HOST_MATH_1(sqrt)
-                HOST_MATH_1(cbrt) HOST_MATH_1(ceil) HOST_MATH_1(floor) HOST_MATH_1(trunc)
-                    HOST_MATH_1(round) HOST_MATH_1(rint) HOST_MATH_1(nearbyint) HOST_MATH_1(fabs)
-                        HOST_MATH_1(erf) HOST_MATH_1(erfc) HOST_MATH_1(lgamma) HOST_MATH_1(tgamma)
-                            HOST_MATH_1(logb) HOST_MATH_2(pow) HOST_MATH_2(atan2) HOST_MATH_2(fmod)
-                                HOST_MATH_2(hypot) HOST_MATH_2(copysign) HOST_MATH_2(fmax)
-                                    HOST_MATH_2(fmin) HOST_MATH_2(remainder) HOST_MATH_2(nextafter)
+HOST_MATH_1(cos)
+HOST_MATH_1(tan) HOST_MATH_1(asin) HOST_MATH_1(acos) HOST_MATH_1(atan) HOST_MATH_1(sinh)
+    HOST_MATH_1(cosh) HOST_MATH_1(tanh) HOST_MATH_1(asinh) HOST_MATH_1(acosh) HOST_MATH_1(atanh)
+        HOST_MATH_1(exp) HOST_MATH_1(exp2) HOST_MATH_1(expm1) HOST_MATH_1(log) HOST_MATH_1(log2)
+            HOST_MATH_1(log10) HOST_MATH_1(log1p) HOST_MATH_1(sqrt) HOST_MATH_1(cbrt)
+                HOST_MATH_1(ceil) HOST_MATH_1(floor) HOST_MATH_1(trunc) HOST_MATH_1(round)
+                    HOST_MATH_1(rint) HOST_MATH_1(nearbyint) HOST_MATH_1(fabs) HOST_MATH_1(erf)
+                        HOST_MATH_1(erfc) HOST_MATH_1(lgamma) HOST_MATH_1(tgamma) HOST_MATH_1(logb)
+                            HOST_MATH_2(pow) HOST_MATH_2(atan2) HOST_MATH_2(fmod) HOST_MATH_2(hypot)
+                                HOST_MATH_2(copysign) HOST_MATH_2(fmax) HOST_MATH_2(fmin)
+                                    HOST_MATH_2(remainder) HOST_MATH_2(nextafter)
                                         HOST_MATH_2(fdim) extern "C" double fma(double, double,
                                                                                 double) noexcept;
 extern "C" float fmaf(float, float, float) noexcept;
-static inline float fma(float a, float b, float c) { return fmaf(a, b, c); }
+static inline float fma(float a, float b, float c)
+{
+    return fmaf(a, b, c);
+}
 extern "C" double ldexp(double, int) noexcept;
 extern "C" float ldexpf(float, int) noexcept;
 extern "C" double scalbn(double, int) noexcept;
@@ -271,49 +365,158 @@ extern "C" int abs(int) noexcept;
 extern "C" long long llabs(long long) noexcept;
 extern "C" void sincos(double, double *, double *) noexcept;
 extern "C" void sincosf(float, float *, float *) noexcept;
-static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
-static inline double cospi(double x) { return cos(x * 3.14159265358979323846); }
-static inline double sinpi(double x) { return sin(x * 3.14159265358979323846); }
+static inline float rsqrtf(float x)
+{
+    return 1.0f / sqrtf(x);
+}
+static inline double rsqrt(double x)
+{
+    return 1.0 / sqrt(x);
+}
+static inline double cospi(double x)
+{
+    return cos(x * 3.14159265358979323846);
+}
+static inline double sinpi(double x)
+{
+    return sin(x * 3.14159265358979323846);
+}
 
-static inline bool isnan(float x) { return __builtin_isnan(x); }
-static inline bool isnan(double x) { return __builtin_isnan(x); }
-static inline bool isinf(float x) { return __builtin_isinf(x); }
-static inline bool isinf(double x) { return __builtin_isinf(x); }
-static inline bool isfinite(float x) { return __builtin_isfinite(x); }
-static inline bool isfinite(double x) { return __builtin_isfinite(x); }
-static inline bool signbit(float x) { return __builtin_signbit(x); }
-static inline bool signbit(double x) { return __builtin_signbit(x); }
+static inline bool isnan(float x)
+{
+    return __builtin_isnan(x);
+}
+static inline bool isnan(double x)
+{
+    return __builtin_isnan(x);
+}
+static inline bool isinf(float x)
+{
+    return __builtin_isinf(x);
+}
+static inline bool isinf(double x)
+{
+    return __builtin_isinf(x);
+}
+static inline bool isfinite(float x)
+{
+    return __builtin_isfinite(x);
+}
+static inline bool isfinite(double x)
+{
+    return __builtin_isfinite(x);
+}
+static inline bool signbit(float x)
+{
+    return __builtin_signbit(x);
+}
+static inline bool signbit(double x)
+{
+    return __builtin_signbit(x);
+}
 
-#define HOST_MIN_MAX(type)                                                                         \
-    static inline type min(type a, type b) { return a < b ? a : b; }                               \
-    static inline type max(type a, type b) { return a > b ? a : b; }
+#define HOST_MIN_MAX(type)                 \
+    static inline type min(type a, type b) \
+    {                                      \
+        return a < b ? a : b;              \
+    }                                      \
+    static inline type max(type a, type b) \
+    {                                      \
+        return a > b ? a : b;              \
+    }
 HOST_MIN_MAX(int)
-HOST_MIN_MAX(unsigned) HOST_MIN_MAX(long) HOST_MIN_MAX(unsigned long) HOST_MIN_MAX(long long)
+HOST_MIN_MAX(unsigned)
+HOST_MIN_MAX(long) HOST_MIN_MAX(unsigned long) HOST_MIN_MAX(long long)
     HOST_MIN_MAX(unsigned long long) static inline float min(float a, float b)
 {
     return fminf(a, b);
 }
-static inline float max(float a, float b) { return fmaxf(a, b); }
-static inline double min(double a, double b) { return fmin(a, b); }
-static inline double max(double a, double b) { return fmax(a, b); }
+static inline float max(float a, float b)
+{
+    return fmaxf(a, b);
+}
+static inline double min(double a, double b)
+{
+    return fmin(a, b);
+}
+static inline double max(double a, double b)
+{
+    return fmax(a, b);
+}
 
-static inline float __fadd_rn(float a, float b) { return a + b; }
-static inline float __fsub_rn(float a, float b) { return a - b; }
-static inline float __fmul_rn(float a, float b) { return a * b; }
-static inline float __fdiv_rn(float a, float b) { return a / b; }
-static inline float __frcp_rn(float a) { return 1.0f / a; }
-static inline float __fsqrt_rn(float a) { return sqrtf(a); }
-static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-static inline double __dadd_rn(double a, double b) { return a + b; }
-static inline double __dsub_rn(double a, double b) { return a - b; }
-static inline double __dmul_rn(double a, double b) { return a * b; }
-static inline double __ddiv_rn(double a, double b) { return a / b; }
-static inline double __drcp_rn(double a) { return 1.0 / a; }
-static inline double __dsqrt_rn(double a) { return sqrt(a); }
-static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
-static inline float __double2float_rn(double x) { return (float)x; }
-static inline float __int2float_rn(int x) { return (float)x; }
-static inline float __uint2float_rn(unsigned x) { return (float)x; }
-static inline float __ll2float_rn(long long x) { return (float)x; }
-static inline double __ll2double_rn(long long x) { return (double)x; }
+static inline float __fadd_rn(float a, float b)
+{
+    return a + b;
+}
+static inline float __fsub_rn(float a, float b)
+{
+    return a - b;
+}
+static inline float __fmul_rn(float a, float b)
+{
+    return a * b;
+}
+static inline float __fdiv_rn(float a, float b)
+{
+    return a / b;
+}
+static inline float __frcp_rn(float a)
+{
+    return 1.0f / a;
+}
+static inline float __fsqrt_rn(float a)
+{
+    return sqrtf(a);
+}
+static inline float __fmaf_rn(float a, float b, float c)
+{
+    return fmaf(a, b, c);
+}
+static inline double __dadd_rn(double a, double b)
+{
+    return a + b;
+}
+static inline double __dsub_rn(double a, double b)
+{
+    return a - b;
+}
+static inline double __dmul_rn(double a, double b)
+{
+    return a * b;
+}
+static inline double __ddiv_rn(double a, double b)
+{
+    return a / b;
+}
+static inline double __drcp_rn(double a)
+{
+    return 1.0 / a;
+}
+static inline double __dsqrt_rn(double a)
+{
+    return sqrt(a);
+}
+static inline double __fma_rn(double a, double b, double c)
+{
+    return fma(a, b, c);
+}
+static inline float __double2float_rn(double x)
+{
+    return (float)x;
+}
+static inline float __int2float_rn(int x)
+{
+    return (float)x;
+}
+static inline float __uint2float_rn(unsigned x)
+{
+    return (float)x;
+}
+static inline float __ll2float_rn(long long x)
+{
+    return (float)x;
+}
+static inline double __ll2double_rn(long long x)
+{
+    return (double)x;
+}

@@ -68,7 +68,8 @@ static phasor_status read_call(struct case_run *c)
     return PHASOR_OK;
 }
 
-phasor_status case_open(struct case_run *c, const char *directory, const char *kind, int set, const struct rewrite_options *options)
+phasor_status case_open(struct case_run *c, const char *directory, const char *kind, int set,
+                        const struct rewrite_options *options)
 {
     char path[1024];
     *c = (struct case_run){0};
@@ -112,11 +113,12 @@ void case_close(struct case_run *c)
 
 phasor_status case_plan(struct case_run *c, const struct templates *templates)
 {
-    TRY(plan_make(&c->program.graph, &c->real, &c->call, &(struct plan_options){.fma = true}, &c->plan));
+    TRY(plan_make(&c->program.graph, &c->real, &c->call, &(struct plan_options){.fma = true},
+                  &c->plan));
     return codegen_plan(&c->plan, templates);
 }
 
-/* -- running --------------------------------------------------------------------------------------------------- */
+/* -- running ----------------------------------------------------------------------------------- */
 
 static phasor_status allocate(struct case_run *c)
 {
@@ -163,7 +165,8 @@ static void *buffer_pointer(const struct case_run *c, int index)
         const struct data *d = c->real.buffers.at[b->index].initial;
         return (char *)c->states[b->index] + d->offset * dtype_size(d->dtype);
     }
-    case BUFFER_DATA: return data_pointer(graph_node(&c->plan.graph, (value)b->index)->attributes.data);
+    case BUFFER_DATA:
+        return data_pointer(graph_node(&c->plan.graph, (value)b->index)->attributes.data);
     case BUFFER_OUTPUT: return c->memories[b->index];
     case BUFFER_WORK: return c->work + b->offset;
     case BUFFER_TABLE: return c->tables + b->offset;
@@ -186,7 +189,8 @@ phasor_status case_launch(struct case_run *c, struct host_module *module, int fi
             uint32_t *flag = &c->flag;
             memcpy(arguments + kernel->flag_argument, &flag, 8);
         }
-        if (!host_launch(module, first + (int)k, kernel->name, kernel->grid, kernel->block, arguments))
+        if (!host_launch(module, first + (int)k, kernel->name, kernel->grid, kernel->block,
+                         arguments))
             return fail(PHASOR_ERROR_DEVICE, "%s: %s", kernel->name, host_error());
     }
     return PHASOR_OK;
@@ -201,7 +205,8 @@ static const char *output_memory(const struct case_run *c, const struct plan_out
         const struct data *d = c->real.buffers.at[o->index].initial;
         return (char *)c->states[o->index] + d->offset * dtype_size(d->dtype);
     }
-    case MEMORY_DATA: return data_pointer(graph_node(&c->plan.graph, (value)o->index)->attributes.data);
+    case MEMORY_DATA:
+        return data_pointer(graph_node(&c->plan.graph, (value)o->index)->attributes.data);
     }
     return NULL;
 }
@@ -228,7 +233,8 @@ phasor_status case_output(const struct case_run *c, int slot, struct eval_tensor
     return PHASOR_OK;
 }
 
-phasor_status case_eval(const struct case_run *c, const struct graph *graph, bool fma, struct eval_results *out)
+phasor_status case_eval(const struct case_run *c, const struct graph *graph, bool fma,
+                        struct eval_results *out)
 {
     struct eval_view inputs[64] = {0}, states[64] = {0};
     int64_t strides[64][RANK_MAX];
@@ -245,11 +251,12 @@ phasor_status case_eval(const struct case_run *c, const struct graph *graph, boo
         memcpy(strides[i], d->strides, (size_t)d->rank * sizeof(int64_t));
         states[i] = (struct eval_view){d->dtype, data_pointer(d), strides[i]};
     }
-    const struct eval_inputs all = {inputs, (int)graph->inputs.count, states, (int)graph->buffers.count};
+    const struct eval_inputs all = {inputs, (int)graph->inputs.count, states,
+                                    (int)graph->buffers.count};
     return eval_graph(graph, &(struct eval_options){fma}, &all, out, &out_of_range);
 }
 
-/* -- comparing ------------------------------------------------------------------------------------------------- */
+/* -- comparing --------------------------------------------------------------------------------- */
 
 static bool close_enough(enum dtype dtype, double got, double expected, bool loose)
 {
@@ -260,7 +267,9 @@ static bool close_enough(enum dtype dtype, double got, double expected, bool loo
     const double difference = fabs(got - expected);
     switch (dtype) {
     case DT_f64: return difference <= 1e-7 + 1e-7 * fabs(expected);
-    case DT_f32: return loose ? difference <= 1e-4 + 1e-4 * fabs(expected) : difference <= 1e-5 + 1.3e-6 * fabs(expected);
+    case DT_f32:
+        return loose ? difference <= 1e-4 + 1e-4 * fabs(expected)
+                     : difference <= 1e-5 + 1.3e-6 * fabs(expected);
     case DT_f16: return difference <= 1e-5 + 1e-3 * fabs(expected);
     case DT_bf16: {
         int exponent;
@@ -278,7 +287,8 @@ static double number_at(enum dtype dtype, const void *bytes, int64_t i)
     return dtype_is_integer(dtype) ? (double)n.i : n.re;
 }
 
-bool case_compare(const struct eval_tensor *got, const DLTensor *expected, bool loose, char *why, size_t size)
+bool case_compare(const struct eval_tensor *got, const DLTensor *expected, bool loose, char *why,
+                  size_t size)
 {
     struct call_tensor shape;
     enum dtype dtype;
@@ -287,33 +297,42 @@ bool case_compare(const struct eval_tensor *got, const DLTensor *expected, bool 
         return snprintf(why, size, "a dtype that is none of ours"), false;
     dtype = dtype_info[dtype].real;
     if (got->dtype != dtype || got->rank != shape.rank)
-        return snprintf(why, size, "%s of rank %d; expected %s of rank %d", dtype_text(got->dtype), got->rank, dtype_text(dtype), shape.rank), false;
+        return snprintf(why, size, "%s of rank %d; expected %s of rank %d", dtype_text(got->dtype),
+                        got->rank, dtype_text(dtype), shape.rank),
+               false;
     int64_t count = 1;
     for (int d = 0; d < shape.rank; d++) {
         if (got->sizes[d] != shape.sizes[d])
-            return snprintf(why, size, "dim %d is %" PRId64 "; expected %" PRId64, d, got->sizes[d], shape.sizes[d]), false;
+            return snprintf(why, size, "dim %d is %" PRId64 "; expected %" PRId64, d, got->sizes[d],
+                            shape.sizes[d]),
+                   false;
         count *= shape.sizes[d];
     }
     const char *bytes = (const char *)expected->data + expected->byte_offset;
     for (int64_t i = 0; i < count; i++) {
         const double a = number_at(dtype, got->bytes, i), b = number_at(dtype, bytes, i);
         if (!close_enough(dtype, a, b, loose))
-            return snprintf(why, size, "element %" PRId64 " is %.9g; expected %.9g", i, a, b), false;
+            return snprintf(why, size, "element %" PRId64 " is %.9g; expected %.9g", i, a, b),
+                   false;
     }
     return true;
 }
 
-bool tensors_equal_bits(const struct eval_tensor *a, const struct eval_tensor *b, char *why, size_t size)
+bool tensors_equal_bits(const struct eval_tensor *a, const struct eval_tensor *b, char *why,
+                        size_t size)
 {
     int64_t count = 1;
     for (int d = 0; d < a->rank; d++)
         count *= a->sizes[d];
     const size_t nbytes = (size_t)dtype_size(a->dtype);
     for (int64_t i = 0; i < count; i++) {
-        const char *x = (const char *)a->bytes + (size_t)i * nbytes, *y = (const char *)b->bytes + (size_t)i * nbytes;
+        const char *x = (const char *)a->bytes + (size_t)i * nbytes,
+                   *y = (const char *)b->bytes + (size_t)i * nbytes;
         const double p = number_at(a->dtype, a->bytes, i), q = number_at(b->dtype, b->bytes, i);
         if (memcmp(x, y, nbytes) != 0 && !(isnan(p) && isnan(q)))
-            return snprintf(why, size, "element %" PRId64 " is %.17g; the evaluator has %.17g", i, p, q), false;
+            return snprintf(why, size, "element %" PRId64 " is %.17g; the evaluator has %.17g", i,
+                            p, q),
+                   false;
     }
     return true;
 }

@@ -1,4 +1,5 @@
-/* kernel_run.h - a case from file to values, by the generated kernels compiled as C++ and run on the CPU.
+/* kernel_run.h - a case from file to values, by the generated kernels compiled as C++ and run on
+ * the CPU.
  *
  *     case_open("tests/cases/twice", "plain", 0)  ->  program, real graph, inputs, expected outputs
  *     case_plan(&c, NULL)                         ->  plan with sources
@@ -23,15 +24,16 @@ struct case_run {
     struct call_shape call;
     struct plan plan;
     /* memory of a run */
-    void **inputs_copy;  /* by slot: what the kernels read and write */
-    void **states;       /* by buffer */
-    void **memories;     /* fresh memory of outputs */
+    void **inputs_copy; /* by slot: what the kernels read and write */
+    void **states;      /* by buffer */
+    void **memories;    /* fresh memory of outputs */
     char *work, *tables;
     uint32_t flag;
 };
 
 /* kind: "plain" or "core". real is empty when the rules refuse the program. */
-phasor_status case_open(struct case_run *c, const char *directory, const char *kind, int set, const struct rewrite_options *options);
+phasor_status case_open(struct case_run *c, const char *directory, const char *kind, int set,
+                        const struct rewrite_options *options);
 void case_close(struct case_run *c);
 /* The value of input or output slot k as the files have it. */
 bool case_input(const struct case_run *c, int slot, phasor_value *out);
@@ -42,9 +44,12 @@ phasor_status case_launch(struct case_run *c, struct host_module *module, int fi
 /* Output slot k of the plan as a row-major tensor of the real graph; freed by the caller. */
 phasor_status case_output(const struct case_run *c, int slot, struct eval_tensor *out);
 /* Evaluates a graph on the inputs of the case. */
-phasor_status case_eval(const struct case_run *c, const struct graph *graph, bool fma, struct eval_results *out);
+phasor_status case_eval(const struct case_run *c, const struct graph *graph, bool fma,
+                        struct eval_results *out);
 
-/* Compares two row-major tensors element by element with the tolerances of the cases (bits: exactly). Complex expected
- * values count as pairs. false: `why` says where. */
-bool case_compare(const struct eval_tensor *got, const DLTensor *expected, bool loose, char *why, size_t size);
-bool tensors_equal_bits(const struct eval_tensor *a, const struct eval_tensor *b, char *why, size_t size);
+/* Compares two row-major tensors element by element with the tolerances of the cases (bits:
+ * exactly). Complex expected values count as pairs. false: `why` says where. */
+bool case_compare(const struct eval_tensor *got, const DLTensor *expected, bool loose, char *why,
+                  size_t size);
+bool tensors_equal_bits(const struct eval_tensor *a, const struct eval_tensor *b, char *why,
+                        size_t size);

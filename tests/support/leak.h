@@ -7,7 +7,7 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 int __lsan_do_recoverable_leak_check(void);
-#define ASSERT_NO_LEAKS()                                                                          \
+#define ASSERT_NO_LEAKS() \
     cr_assert_eq(__lsan_do_recoverable_leak_check(), 0, "the test leaks memory (the list is above)")
 #else
 #define ASSERT_NO_LEAKS() ((void)0)

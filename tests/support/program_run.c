@@ -1,13 +1,15 @@
 /* program_run.c - see program_run.h. */
 #include "program_run.h"
 
-const char *const program_links[LINK_COUNT] = {"evaluator, as loaded", "evaluator, rewritten", "generated code"};
+const char *const program_links[LINK_COUNT] = {"evaluator, as loaded", "evaluator, rewritten",
+                                               "generated code"};
 
 void program_open(struct program_run *p, const char *text)
 {
     *p = (struct program_run){.text = text};
     rewritten_open(&p->graphs, text, PHASOR_RULES_ALL, true);
-    cr_assert(p->graphs.done, "%s\n%s", p->graphs.refusals.count ? p->graphs.refusals.at[0].reason : "", text);
+    cr_assert(p->graphs.done, "%s\n%s",
+              p->graphs.refusals.count ? p->graphs.refusals.at[0].reason : "", text);
     graph_run_open(&p->run, &p->graphs.loaded, &p->graphs.real);
     for (size_t i = 0; i < p->graphs.loaded.inputs.count; i++) {
         graph_run_input(&p->run, (int)i, RUN_CONTIGUOUS, 1);
@@ -35,7 +37,8 @@ static int64_t input_count(const struct run_tensor *t)
 void program_bytes(struct program_run *p, int slot, const void *bytes, size_t nbytes)
 {
     struct run_tensor *t = &p->run.inputs[slot];
-    cr_assert_eq(nbytes, (size_t)input_count(t) * (size_t)dtype_size(t->dtype), "input %d of\n%s", slot, p->text);
+    cr_assert_eq(nbytes, (size_t)input_count(t) * (size_t)dtype_size(t->dtype), "input %d of\n%s",
+                 slot, p->text);
     memcpy(t->data, bytes, nbytes);
     memcpy(t->before, t->block, t->nbytes);
 }
@@ -43,10 +46,12 @@ void program_bytes(struct program_run *p, int slot, const void *bytes, size_t nb
 void program_numbers(struct program_run *p, int slot, const double *numbers, int64_t count)
 {
     struct run_tensor *t = &p->run.inputs[slot];
-    cr_assert(!numbers || count == input_count(t), "input %d has %ld numbers:\n%s", slot, (long)input_count(t), p->text);
+    cr_assert(!numbers || count == input_count(t), "input %d has %ld numbers:\n%s", slot,
+              (long)input_count(t), p->text);
     for (int64_t i = 0; i < input_count(t); i++) {
         const double number = numbers ? numbers[i] : 0;
-        const struct number n = dtype_is_integer(t->dtype) ? (struct number){.i = (int64_t)number} : (struct number){.re = number};
+        const struct number n = dtype_is_integer(t->dtype) ? (struct number){.i = (int64_t)number}
+                                                           : (struct number){.re = number};
         element_store(t->dtype, n, t->data + i * dtype_size(t->dtype));
     }
     memcpy(t->before, t->block, t->nbytes);
@@ -60,7 +65,8 @@ void program_build(struct program_run *const *programs, int count, struct host_m
     cr_assert_eq(templates_load(&templates, NULL), PHASOR_OK);
     for (int i = 0; i < count; i++) {
         runs[i] = &programs[i]->run;
-        const phasor_status status = graph_run_plan(runs[i], &templates, (struct plan_options){.fma = true});
+        const phasor_status status =
+            graph_run_plan(runs[i], &templates, (struct plan_options){.fma = true});
         cr_assert_eq(status, PHASOR_OK, "%s\n%s", message_get(), programs[i]->text);
     }
     cr_assert(graph_run_compile(runs, count, module), "%s", host_error());
@@ -83,7 +89,8 @@ static struct eval_tensor result_take(struct eval_results *results, value v)
 static void evaluate(struct program_run *p, enum program_link link, const struct graph *graph)
 {
     struct eval_results results;
-    cr_assert_eq(graph_run_eval(&p->run, graph, &results), PHASOR_OK, "%s\n%s", message_get(), p->text);
+    cr_assert_eq(graph_run_eval(&p->run, graph, &results), PHASOR_OK, "%s\n%s", message_get(),
+                 p->text);
     for (size_t i = 0; i < graph->outputs.count; i++)
         if (graph->outputs.at[i].node)
             p->outputs[link][i] = result_take(&results, graph->outputs.at[i].node);
@@ -103,7 +110,8 @@ void program_results(struct program_run *p, struct host_module *module)
         for (int link = LINK_REWRITTEN; link < LINK_COUNT; link++)
             cr_assert(p->outputs[link][i].dtype == dtype_info[loaded->dtype].real &&
                           eval_tensor_count(&p->outputs[link][i]) == program_count(p, i),
-                      "output %d has another dtype or size by the %s\n%s", i, program_links[link], p->text);
+                      "output %d has another dtype or size by the %s\n%s", i, program_links[link],
+                      p->text);
     }
 }
 

@@ -1,11 +1,11 @@
-/* program_run.h - a program given as text, run three ways on given numbers: by the evaluator as it was loaded, by the
- * evaluator after the rewrite, and by its generated kernels compiled as C++.
+/* program_run.h - a program given as text, run three ways on given numbers: by the evaluator as it
+ * was loaded, by the evaluator after the rewrite, and by its generated kernels compiled as C++.
  *
  *     program_open(&p, "phasor 1 \"sum\"\ninput x: c64[2]\n...");
  *     program_numbers(&p, 0, (double[]){1, 2, 3, -4}, 4);        1+2i, 3-4i
- *     program_build((struct program_run *[]){&p}, 1, &module);   one compiler call for many programs
- *     program_results(&p, module);
- *     program_number(&p, LINK_KERNELS, 0, 3)                     the fourth number of output 0; parts count one each
+ *     program_build((struct program_run *[]){&p}, 1, &module);   one compiler call for many
+ * programs program_results(&p, module); program_number(&p, LINK_KERNELS, 0, 3) the fourth number of
+ * output 0; parts count one each
  */
 #pragma once
 #include "graph_run.h"

@@ -11,8 +11,8 @@ struct program {
 #define HEAD "phasor 1 \"program\"\nsymbol n in 1..64 = 5\n"
 
 /* z: c64[n, 6], w: c64[n, 6], x: f32[n, 6], i: i64[3], a: f64[] */
-#define INPUTS                                                                                     \
-    HEAD "input z: c64[n, 6]\ninput w: c64[n, 6]\ninput x: f32[n, 6]\ninput i: i64[3]\ninput a: "  \
+#define INPUTS                                                                                    \
+    HEAD "input z: c64[n, 6]\ninput w: c64[n, 6]\ninput x: f32[n, 6]\ninput i: i64[3]\ninput a: " \
          "f64[]\n"
 
 static const struct program programs[] = {

@@ -57,8 +57,8 @@ static inline void rewritten_open(struct rewritten *r, const char *text, phasor_
     const phasor_status status = graph_parse(&r->loaded, text, "test.phasor", NULL, NULL);
     cr_assert_eq(status, PHASOR_OK, "%s\n%s", message_get(), text);
     r->real.name = r->loaded.name;
-    const phasor_status rewritten = rewrite_program(&r->loaded, &r->real, &r->options, &r->refusals,
-                                                    &r->done);
+    const phasor_status rewritten =
+        rewrite_program(&r->loaded, &r->real, &r->options, &r->refusals, &r->done);
     cr_assert_eq(rewritten, PHASOR_OK, "%s\n%s", message_get(), text);
     if (r->done)
         cr_assert_eq(graph_verify(&r->real), PHASOR_OK, "%s\n%s", message_get(), text);
@@ -143,8 +143,8 @@ static void run(const struct graph *graph, bool fma, const struct memory *memory
     const struct eval_inputs slots = {inputs, (int)graph->inputs.count, states,
                                       (int)graph->buffers.count};
     bool out_of_range;
-    const phasor_status status = eval_graph(graph, &(struct eval_options){.fma = fma}, &slots,
-                                            results, &out_of_range);
+    const phasor_status status =
+        eval_graph(graph, &(struct eval_options){.fma = fma}, &slots, results, &out_of_range);
     cr_assert_eq(status, PHASOR_OK, "%s", message_get());
 }
 

@@ -1,10 +1,10 @@
-/* runtime_case.h - a case opened through the public functions, its inputs, and its results compared.
+/* runtime_case.h - a case opened through the public functions, its inputs, and its results
+ * compared.
  *
  *     struct opened o;
- *     opened_case(&o, ON_CUDA, "twice", "plain");      the stand-in driver and NVRTC, cache in memory
- *     cr_assert_eq(phasor_run(o.program, NULL, o.in, o.in_count, o.out, o.out_count, NULL), PHASOR_OK);
- *     opened_expect(&o);
- *     opened_close(&o);
+ *     opened_case(&o, ON_CUDA, "twice", "plain");      the stand-in driver and NVRTC, cache in
+ * memory cr_assert_eq(phasor_run(o.program, NULL, o.in, o.in_count, o.out, o.out_count, NULL),
+ * PHASOR_OK); opened_expect(&o); opened_close(&o);
  */
 #pragma once
 #include "phasor.h"
@@ -29,11 +29,13 @@ struct opened {
 
 #define ASSERT_OK(call) cr_assert_eq((call), PHASOR_OK, "%s: %s", #call, phasor_message())
 /* The status, and that the message has the text. */
-#define ASSERT_FAILS(call, status, text)                                                           \
-    do {                                                                                           \
-        const phasor_status got_ = (call);                                                         \
-        cr_assert_eq(got_, (status), "%s gives %s: %s", #call, phasor_status_name(got_), phasor_message()); \
-        cr_assert(strstr(phasor_message(), (text)), "\"%s\" lacks \"%s\"", phasor_message(), (text)); \
+#define ASSERT_FAILS(call, status, text)                                                     \
+    do {                                                                                     \
+        const phasor_status got_ = (call);                                                   \
+        cr_assert_eq(got_, (status), "%s gives %s: %s", #call, phasor_status_name(got_),     \
+                     phasor_message());                                                      \
+        cr_assert(strstr(phasor_message(), (text)), "\"%s\" lacks \"%s\"", phasor_message(), \
+                  (text));                                                                   \
     } while (0)
 
 static inline void stand_ins_use(void)
@@ -45,7 +47,8 @@ static inline void stand_ins_use(void)
 /* A counter or function of the stand-in driver, which this process has open. */
 static inline void *stand_in_symbol(const char *name)
 {
-    void *library = dlopen(PHASOR_TEST_LIBRARIES "/libphasor_stand_in_driver.so", RTLD_NOW | RTLD_NOLOAD);
+    void *library =
+        dlopen(PHASOR_TEST_LIBRARIES "/libphasor_stand_in_driver.so", RTLD_NOW | RTLD_NOLOAD);
     cr_assert(library, "%s", dlerror());
     void *symbol = dlsym(library, name);
     dlclose(library);
@@ -72,11 +75,13 @@ static inline const char *case_path(const char *name, const char *file)
 static inline phasor_options options_for(enum where where)
 {
     stand_ins_use();
-    return (phasor_options){.size = sizeof(phasor_options), .cache = ":memory:",
+    return (phasor_options){.size = sizeof(phasor_options),
+                            .cache = ":memory:",
                             .device = where == ON_CPU ? PHASOR_DEVICE_CPU : PHASOR_DEVICE_CUDA};
 }
 
-static inline int values_read(const phasor_tensors *tensors, const char *prefix, int count, phasor_value *out)
+static inline int values_read(const phasor_tensors *tensors, const char *prefix, int count,
+                              phasor_value *out)
 {
     for (int i = 0; i < count; i++) {
         char name[32];
@@ -98,7 +103,8 @@ static inline void opened_inputs(struct opened *o, const char *name, int set)
     values_read(o->inputs, "input", o->in_count, o->in);
 }
 
-static inline void opened_with(struct opened *o, const phasor_options *options, const char *name, const char *form)
+static inline void opened_with(struct opened *o, const phasor_options *options, const char *name,
+                               const char *form)
 {
     char file[64];
     memset(o, 0, sizeof *o);
@@ -110,7 +116,8 @@ static inline void opened_with(struct opened *o, const phasor_options *options, 
     opened_inputs(o, name, 0);
 }
 
-static inline void opened_case(struct opened *o, enum where where, const char *name, const char *form)
+static inline void opened_case(struct opened *o, enum where where, const char *name,
+                               const char *form)
 {
     const phasor_options options = options_for(where);
     opened_with(o, &options, name, form);
@@ -147,7 +154,8 @@ static inline double number_at(const void *bytes, DLDataType type, int64_t i)
 }
 
 /* Both as row-major host memory, element by element; 16-bit types by their bits, one unit apart. */
-static inline void tensor_expect(phasor_runtime *runtime, const DLTensor *got, const DLTensor *want, const char *what)
+static inline void tensor_expect(phasor_runtime *runtime, const DLTensor *got, const DLTensor *want,
+                                 const char *what)
 {
     const int64_t count = tensor_count(want);
     const size_t size = want->dtype.bits / 8;
@@ -162,7 +170,8 @@ static inline void tensor_expect(phasor_runtime *runtime, const DLTensor *got, c
     for (int64_t i = 0; i < numbers; i++) {
         const double x = number_at(a, want->dtype, i), y = number_at(b, want->dtype, i);
         const double allowed = size == 2 ? 1 : 2e-5 + 2e-5 * fabs(y);
-        cr_assert(fabs(x - y) <= allowed || (isnan(x) && isnan(y)), "%s: element %d is %g, expected %g", what, (int)i, x, y);
+        cr_assert(fabs(x - y) <= allowed || (isnan(x) && isnan(y)),
+                  "%s: element %d is %g, expected %g", what, (int)i, x, y);
     }
     free(a);
     free(b);
@@ -176,7 +185,8 @@ static inline void values_expect(const struct opened *o, const phasor_value *out
         char what[32];
         snprintf(what, sizeof what, "output %d", i);
         if (want[i].kind == PHASOR_TENSOR)
-            tensor_expect(o->runtime, out[i].kind == PHASOR_OWNED ? &out[i].owned->dl_tensor : out[i].tensor,
+            tensor_expect(o->runtime,
+                          out[i].kind == PHASOR_OWNED ? &out[i].owned->dl_tensor : out[i].tensor,
                           want[i].tensor, what);
         else
             cr_assert_eq(out[i].kind, want[i].kind, "%s", what);
@@ -220,4 +230,6 @@ static inline void folder_remove(const char *folder)
 }
 
 static const enum where both[] = {ON_CPU, ON_CUDA};
-#define FOR_BOTH(w) for (int b_ = 0; b_ < 2; b_++) for (enum where w = both[b_], *once_ = &w; once_; once_ = NULL)
+#define FOR_BOTH(w)                \
+    for (int b_ = 0; b_ < 2; b_++) \
+        for (enum where w = both[b_], *once_ = &w; once_; once_ = NULL)

@@ -306,7 +306,8 @@ struct CUfunc_st {
 /* A library and a module are one thing here; so are a kernel and its function. */
 struct CUlib_st {
     void *handle;
-    int file; /* open as long as the handle: the loader knows objects by their path, which has its number */
+    int file; /* open as long as the handle: the loader knows objects by their path, which has its
+                 number */
     char arch[16];
     struct CUfunc_st *functions;
 };

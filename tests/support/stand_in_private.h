@@ -25,20 +25,20 @@ CUresult stand_in_capture_launch(CUstream stream, CUfunction function, unsigned 
                                  unsigned block, const void *arguments, size_t nbytes);
 CUresult stand_in_launch(CUfunction function, unsigned grid, unsigned block, const void *arguments);
 
-#define INJECT(symbol)                                                                             \
-    do {                                                                                           \
-        const CUresult injected_ = stand_in_injected(symbol);                                      \
-        if (injected_ != CUDA_SUCCESS)                                                             \
-            return injected_;                                                                      \
+#define INJECT(symbol)                                        \
+    do {                                                      \
+        const CUresult injected_ = stand_in_injected(symbol); \
+        if (injected_ != CUDA_SUCCESS)                        \
+            return injected_;                                 \
     } while (0)
-#define NEED_CONTEXT()                                                                             \
-    do {                                                                                           \
-        if (!stand_in_context())                                                                   \
-            return stand_in_misuse(CUDA_ERROR_INVALID_CONTEXT);                                    \
+#define NEED_CONTEXT()                                          \
+    do {                                                        \
+        if (!stand_in_context())                                \
+            return stand_in_misuse(CUDA_ERROR_INVALID_CONTEXT); \
     } while (0)
-#define NEED_STREAM(stream)                                                                        \
-    do {                                                                                           \
-        if (!stand_in_stream_valid(stream))                                                        \
-            return stand_in_misuse(CUDA_ERROR_INVALID_HANDLE);                                     \
+#define NEED_STREAM(stream)                                    \
+    do {                                                       \
+        if (!stand_in_stream_valid(stream))                    \
+            return stand_in_misuse(CUDA_ERROR_INVALID_HANDLE); \
     } while (0)
 #endif

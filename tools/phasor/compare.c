@@ -189,8 +189,7 @@ int compare_values(const phasor_value *result, const phasor_value *expected, dou
     if (result->kind != expected->kind)
         return reason_set(out, "%s, expected %s", kinds[result->kind], kinds[expected->kind]);
     switch (result->kind) {
-    case PHASOR_TENSOR:
-        return tensors_compare(result->tensor, expected->tensor, rtol, atol, out);
+    case PHASOR_TENSOR: return tensors_compare(result->tensor, expected->tensor, rtol, atol, out);
     case PHASOR_INT:
         TRY(numbers_compare((double)result->integer, (double)expected->integer, true, rtol, atol,
                             out));
@@ -198,15 +197,13 @@ int compare_values(const phasor_value *result, const phasor_value *expected, dou
             return reason_set(out, "%" PRId64 ", expected %" PRId64, result->integer,
                               expected->integer);
         return PHASOR_OK;
-    case PHASOR_FLOAT:
-        return numbers_compare(result->real, expected->real, false, rtol, atol, out);
+    case PHASOR_FLOAT: return numbers_compare(result->real, expected->real, false, rtol, atol, out);
     case PHASOR_BOOL:
         return numbers_compare(result->boolean, expected->boolean, true, rtol, atol, out);
     case PHASOR_STRING:
         if (strcmp(result->string, expected->string) != 0)
             return reason_set(out, "'%s', expected '%s'", result->string, expected->string);
         return PHASOR_OK;
-    default:
-        return PHASOR_OK;
+    default: return PHASOR_OK;
     }
 }

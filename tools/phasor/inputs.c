@@ -94,9 +94,7 @@ static int slot_shape(struct inputs *inputs, int i, const phasor_spec *spec, con
         TRY(slot_set_tensor(inputs, i, spec->dtype, spec->rank, *dims));
         *dims += spec->rank;
         return PHASOR_OK;
-    case PHASOR_INT:
-        *value = (phasor_value){.kind = PHASOR_INT, .integer = *(*dims)++};
-        break;
+    case PHASOR_INT: *value = (phasor_value){.kind = PHASOR_INT, .integer = *(*dims)++}; break;
     case PHASOR_STRING:
         *value = (phasor_value){.kind = PHASOR_STRING,
                                 .string = spec->constant ? NULL : memory_copy("", 0)};

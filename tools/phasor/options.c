@@ -145,18 +145,11 @@ static int value_store(const struct option_row *row, const char *value, struct s
 {
     void *field = (char *)settings + row->offset;
     switch (row->kind) {
-    case KIND_FLAG:
-        *(bool *)field = true;
-        return PHASOR_OK;
-    case KIND_TEXT:
-        return text_store(row, value, field);
-    case KIND_LIST:
-        words_add(field, value);
-        return PHASOR_OK;
-    case KIND_INTEGER:
-        return integer_store(row, value, field);
-    case KIND_REAL:
-        return real_store(row, value, field);
+    case KIND_FLAG: *(bool *)field = true; return PHASOR_OK;
+    case KIND_TEXT: return text_store(row, value, field);
+    case KIND_LIST: words_add(field, value); return PHASOR_OK;
+    case KIND_INTEGER: return integer_store(row, value, field);
+    case KIND_REAL: return real_store(row, value, field);
     }
     return PHASOR_OK;
 }

@@ -144,26 +144,17 @@ int results_compare(struct results *results, const phasor_tensors *expected, dou
 static void value_print(const phasor_value *value, FILE *out)
 {
     switch (value->kind) {
-    case PHASOR_INT:
-        fprintf(out, "%" PRId64, value->integer);
-        break;
-    case PHASOR_FLOAT:
-        fprintf(out, "%.17g", value->real);
-        break;
-    case PHASOR_BOOL:
-        fputs(value->boolean ? "True" : "False", out);
-        break;
-    case PHASOR_STRING:
-        fprintf(out, "'%s'", value->string);
-        break;
+    case PHASOR_INT: fprintf(out, "%" PRId64, value->integer); break;
+    case PHASOR_FLOAT: fprintf(out, "%.17g", value->real); break;
+    case PHASOR_BOOL: fputs(value->boolean ? "True" : "False", out); break;
+    case PHASOR_STRING: fprintf(out, "'%s'", value->string); break;
     case PHASOR_TENSOR:
         fprintf(out, "%s[", dtype_name(value->tensor->dtype));
         for (int i = 0; i < value->tensor->ndim; i++)
             fprintf(out, "%s%" PRId64, i ? ", " : "", value->tensor->shape[i]);
         fputc(']', out);
         break;
-    default:
-        fputs("None", out);
+    default: fputs("None", out);
     }
 }
 
@@ -185,17 +176,10 @@ void results_print(const struct results *results, FILE *out)
 static void value_print_json(const phasor_value *value, struct json *json)
 {
     switch (value->kind) {
-    case PHASOR_INT:
-        json_integer(json, "value", value->integer);
-        break;
-    case PHASOR_FLOAT:
-        json_real(json, "value", value->real);
-        break;
-    case PHASOR_BOOL:
-        json_bool(json, "value", value->boolean);
-        break;
-    default:
-        json_string(json, "value", value->kind == PHASOR_STRING ? value->string : NULL);
+    case PHASOR_INT: json_integer(json, "value", value->integer); break;
+    case PHASOR_FLOAT: json_real(json, "value", value->real); break;
+    case PHASOR_BOOL: json_bool(json, "value", value->boolean); break;
+    default: json_string(json, "value", value->kind == PHASOR_STRING ? value->string : NULL);
     }
 }
 

@@ -136,31 +136,20 @@ int64_t part_integer(const void *data, DLDataType part, int64_t i)
 {
     const bool is_signed = part.code == kDLInt;
     switch (part.bits) {
-    case 8:
-        return is_signed ? ((const int8_t *)data)[i] : ((const uint8_t *)data)[i];
-    case 16:
-        return is_signed ? ((const int16_t *)data)[i] : ((const uint16_t *)data)[i];
-    case 32:
-        return is_signed ? ((const int32_t *)data)[i] : (int64_t)((const uint32_t *)data)[i];
-    default:
-        return ((const int64_t *)data)[i];
+    case 8: return is_signed ? ((const int8_t *)data)[i] : ((const uint8_t *)data)[i];
+    case 16: return is_signed ? ((const int16_t *)data)[i] : ((const uint16_t *)data)[i];
+    case 32: return is_signed ? ((const int32_t *)data)[i] : (int64_t)((const uint32_t *)data)[i];
+    default: return ((const int64_t *)data)[i];
     }
 }
 
 static void integer_store(void *data, int bits, int64_t i, int64_t value)
 {
     switch (bits) {
-    case 8:
-        ((int8_t *)data)[i] = (int8_t)value;
-        break;
-    case 16:
-        ((int16_t *)data)[i] = (int16_t)value;
-        break;
-    case 32:
-        ((int32_t *)data)[i] = (int32_t)value;
-        break;
-    default:
-        ((int64_t *)data)[i] = value;
+    case 8: ((int8_t *)data)[i] = (int8_t)value; break;
+    case 16: ((int16_t *)data)[i] = (int16_t)value; break;
+    case 32: ((int32_t *)data)[i] = (int32_t)value; break;
+    default: ((int64_t *)data)[i] = value;
     }
 }
 

@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-const char *
-dtype_name(DLDataType dtype); /* as in the text form: "bf16"; "unknown dtype" for others */
+const char *dtype_name(
+    DLDataType dtype); /* as in the text form: "bf16"; "unknown dtype" for others */
 size_t dtype_bytes(DLDataType dtype);
 int dtype_parts(DLDataType dtype);       /* 2 for complex, else 1 */
 DLDataType dtype_part(DLDataType dtype); /* f32 for c64, itself for real ones */
