@@ -56,7 +56,11 @@ static const char model_json[] =
     "\"kind\": 1}], "
     "\"outputs\": [{\"as_tensor\": {\"name\": \"mul_1\"}}], \"metadata\": {}, "
     "\"is_hop_single_tensor_return\": null, "
-    "\"name\": \"mul_1\"}], \"tensor_values\": {" TENSOR("b_b", "10", "{\"as_int\": 2}, {\"as_int\": 2}", "{\"as_int\": 2}, {\"as_int\": 1}") ", " TENSOR("x", "10", SYMBOL ", {\"as_int\": 2}, {\"as_int\": 2}", "{\"as_int\": 4}, {\"as_int\": 2}, {\"as_int\": 1}") ", " TENSOR(
+    "\"name\": \"mul_1\"}], \"tensor_values\": {"
+    TENSOR("b_b", "10", "{\"as_int\": 2}, {\"as_int\": 2}", "{\"as_int\": 2}, {\"as_int\": 1}") ", "
+    TENSOR("x", "10",
+           SYMBOL ", {\"as_int\": 2}, {\"as_int\": 2}", "{\"as_int\": 4}, {\"as_int\": 2}, {\"as_int\": 1}") ", "
+    TENSOR(
         "mul", "10", "{\"as_int\": 2}, {\"as_int\": 2}",
         "{\"as_int\": 2}, {\"as_int\": 1}") ", " TENSOR("mul_1", "10",
                                                         SYMBOL ", {\"as_int\": 2}, {\"as_int\": 2}",
