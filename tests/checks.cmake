@@ -34,3 +34,10 @@ if(TARGET phasor_command AND NOT PHASOR_SANITIZE)
              ${CMAKE_GENERATOR} ${CMAKE_BINARY_DIR} ${EXAMPLE_PROGRAM} ${CMAKE_C_COMPILER})
     set_tests_properties(install PROPERTIES TIMEOUT 300)
 endif()
+
+# Every case on a GPU, against eager's outputs: tools/test.sh --gpu.
+if(TARGET phasor_command)
+    add_test(NAME gpu_cases COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/cases.sh)
+    set_tests_properties(gpu_cases PROPERTIES LABELS gpu TIMEOUT 1200
+        ENVIRONMENT "PHASOR=$<TARGET_FILE:phasor_command>;CASES=${CMAKE_CURRENT_SOURCE_DIR}/cases")
+endif()
