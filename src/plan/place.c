@@ -291,7 +291,7 @@ static phasor_status change_target(struct fusion *f, struct targets *targets,
         return target_add(targets, written, index, false);
     }
     TRY(buffer_add(f, buffer, written, strides, &index));
-    f->kept[written] = true;
+    f->kept[written] = f->target[written] = true; /* the copy reads it: nothing may take it in */
     return target_add(copies, written, index, true);
 }
 

@@ -29,6 +29,9 @@ expect_exit 4 show "$dynamic" --stage cuda --arch sm_90 -o "$scratch/no/such/fol
 expect_exit 3 show "$CASES/left_five/plain.pt2" --stage cuda --arch sm_90
 expect_exit 5 show "$dynamic" --stage plan --arch sm_90 --dim nobody.1=3
 
+# What is written to an input aside is kept for all its readers.
+expect_exit 0 show "$CASES/../text/written_reduction.phasor" --stage cuda --arch sm_90
+
 expect_exit 0 doctor
 expect_exit 0 doctor --json
 expect_output '^{'
