@@ -1,17 +1,16 @@
-/* phasor.h - run PyTorch exported programs that compute with complex numbers, on NVIDIA GPUs, from
- * C.
+/* phasor.h - run PyTorch exported programs that compute with complex numbers, on NVIDIA GPUs, from C.
  *
  *     phasor_runtime *runtime;
  *     phasor_program *program;
- *     phasor_value inputs[2] = {{.kind = PHASOR_TENSOR, .tensor = &q}, {.kind = PHASOR_TENSOR,
- * .tensor = &k}}, outputs[2];
+ *     phasor_value inputs[2], outputs[2];            inputs: kind PHASOR_TENSOR, tensor = &q and &k
  *
- *     phasor_open(&runtime, NULL);                                    the first GPU, cache in the
- * user's cache directory phasor_program_load(runtime, "rope.pt2", NULL, &program);       read,
- * complex numbers rewritten as pairs phasor_run(program, NULL, inputs, 2, outputs, 2, stream); the
- * first call with these sizes compiles phasor_run(program, NULL, inputs, 2, outputs, 2, stream);
- * from here on it only launches outputs[0].owned->deleter(outputs[0].owned);                    any
- * time, on any thread, in any order phasor_program_close(program); phasor_close(runtime);
+ *     phasor_open(&runtime, NULL);                                the first GPU, the user's cache
+ *     phasor_program_load(runtime, "rope.pt2", NULL, &program);   complex numbers become pairs
+ *     phasor_run(program, NULL, inputs, 2, outputs, 2, stream);   new sizes: compiles
+ *     phasor_run(program, NULL, inputs, 2, outputs, 2, stream);   from here on it only launches
+ *     outputs[0].owned->deleter(outputs[0].owned);                any time, any thread, any order
+ *     phasor_program_close(program);
+ *     phasor_close(runtime);
  *
  * Errors. Every function that can fail returns a phasor_status. When it is not PHASOR_OK,
  * phasor_message() gives a sentence for this thread with the file, operator, node, source line and

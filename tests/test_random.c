@@ -95,7 +95,7 @@ static void open_case(struct random_case *c, uint64_t seed, bool complex, int *c
         return;
     graph_run_open(&c->run, &c->world.graph, planned);
     open_inputs(c);
-    if (graph_run_plan(&c->run, templates, (struct plan_options){.fma = true}) != PHASOR_OK)
+    if (graph_run_plan(&c->run, templates, (struct plan_options){0}) != PHASOR_OK)
         show(c, message_get());
 }
 

@@ -3,7 +3,7 @@
  * sanitizer.
  *
  *     8 threads x 40 calls, start 0..7 in turn   ->   the bytes that one thread got for that start
- * before
+ *                                                     before
  */
 #include "phasor.h"
 

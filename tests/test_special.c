@@ -3,7 +3,7 @@
  * code give what eager PyTorch gives.
  *
  *     exp.c64 of data/special_cpu.safetensors, data/special_cuda.safetensors   <-
- * make/special_values.py
+ *         make/special_values.py
  *
  * A number must be eager's on the CPU or on CUDA: where those two agree there is one answer. NaN,
  * infinities and signs of zeros must be the same; other numbers may differ by units in the last

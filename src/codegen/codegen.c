@@ -236,27 +236,35 @@ static phasor_status part_geometry(struct kernel_builder *builder)
     return PHASOR_OK;
 }
 
+/* Elements of a buffer that the part in work reads, each once. */
+static int64_t elements_read(const struct kernel_builder *builder, int buffer)
+{
+    const struct plan *plan = builder->plan;
+    const struct buffer *b = &plan->buffers.at[buffer];
+    const enum kernel_kind kind = builder->kernel->kind;
+    const int64_t all = size_value(&plan->sizes, kernel_count(builder, b->sizes, b->rank));
+    int64_t loads = 0;
+    for (expr e = 1; e < builder->trace.expressions.count; e++)
+        loads += builder->trace.expressions.at[e].kind == EXPR_LOAD &&
+                 builder->trace.expressions.at[e].buffer == buffer;
+    const bool once = kind == KERNEL_MAP || kind == KERNEL_ROW || kind == KERNEL_SCATTER;
+    return loads == 0 ? 0 : once && loads * builder->runs < all ? loads * builder->runs : all;
+}
+
 /* Each element read once, each result written once. */
-static int64_t kernel_bytes(const struct kernel_builder *builder)
+static int64_t part_bytes(const struct kernel_builder *builder)
 {
     const struct plan *plan = builder->plan;
     int64_t bytes = 0;
-    for (size_t b = 0; b < plan->buffers.count; b++) {
-        const struct buffer *buffer = &plan->buffers.at[b];
-        int64_t loads = 0;
-        for (expr e = 1; e < builder->trace.expressions.count; e++)
-            loads += builder->trace.expressions.at[e].kind == EXPR_LOAD &&
-                     builder->trace.expressions.at[e].buffer == (int)b;
-        const int64_t all =
-            size_value(&plan->sizes, kernel_count(builder, buffer->sizes, buffer->rank));
-        const enum kernel_kind kind = builder->kernel->kind;
-        const int64_t length =
-            kind == KERNEL_MAP || kind == KERNEL_ROW || kind == KERNEL_SCATTER ? 1 : all;
-        const int64_t read =
-            length > 1 || loads * builder->runs > all ? all : loads * builder->runs;
-        bytes += (loads ? read : 0) * dtype_size(buffer->dtype);
-        if (builder->written[b])
-            bytes += builder->runs * (int64_t)builder->lanes * dtype_size(buffer->dtype);
+    for (size_t b = 0; b < plan->buffers.count; b++)
+        bytes += elements_read(builder, (int)b) * dtype_size(plan->buffers.at[b].dtype);
+    for (int s = 0; s < builder->kernel->store_count; s++) {
+        const struct buffer *b = plan_buffer(plan, builder->kernel->stores[s].buffer);
+        const int64_t stored =
+            builder->kernel->kind == KERNEL_SCATTER
+                ? builder->runs * builder->lanes
+                : size_value(&plan->sizes, kernel_count(builder, b->sizes, b->rank));
+        bytes += stored * dtype_size(b->dtype);
     }
     return bytes;
 }
@@ -268,7 +276,7 @@ static phasor_status part_build(struct kernel_builder *builder)
                    &builder->scratch));
     TRY(kinds[builder->kernel->kind].build(builder));
     TRY(part_geometry(builder));
-    builder->bytes += kernel_bytes(builder);
+    builder->bytes += part_bytes(builder);
     for (size_t v = 0; v < plan->graph.nodes.count; v++)
         builder->visited[v] |= builder->trace.visited[v];
     return PHASOR_OK;

@@ -1,7 +1,7 @@
 /* codegen.h - a plan's kernels as CUDA: source, name, geometry, arguments.
  *
  *     kernel {map, stores: to -> output 0}  ->  device.cuh + prologue (types, constants, struct
- * args, body) + map.cu
+ *                                               args, body) + map.cu
  *
  * The source holds no name of the file, no line and no weight: programs that are the same give the
  * same text.

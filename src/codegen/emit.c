@@ -1,5 +1,4 @@
-/* emit.c - see emit.h.
- */
+/* emit.c - see emit.h. */
 #include "codegen/emit_private.h"
 
 #include <inttypes.h>
@@ -37,35 +36,44 @@ void emitter_fail(struct emitter *emitter, phasor_status status)
         emitter->status = status;
 }
 
+/* Emission divides forms: there is room for some atoms more. */
 enum { EMISSION_ADDS = 4096 };
+
+static bool emitted_init(struct emitted *emitted, size_t count)
+{
+    *emitted = (struct emitted){memory_new(count + EMISSION_ADDS), count + EMISSION_ADDS};
+    return emitted->at;
+}
 
 phasor_status emitter_init(struct emitter *emitter, struct trace *trace, struct text *out)
 {
     *emitter = (struct emitter){.trace = trace, .out = out};
-    /* Emission divides forms, and kernels along rows trace what they store while they emit: there
-     * is room for the atoms, guards and expressions that this makes. */
-    emitter->atom_room = trace->index.atoms.count + EMISSION_ADDS;
-    emitter->atoms = memory_new(emitter->atom_room);
-    emitter->guards = memory_new(trace->guards.count + EMISSION_ADDS);
-    emitter->expressions = memory_new(trace->expressions.count + EMISSION_ADDS);
-    emitter->rounded = memory_new(trace->expressions.count + EMISSION_ADDS);
-    return emitter->atoms && emitter->guards && emitter->expressions && emitter->rounded
-               ? PHASOR_OK
-               : fail_memory();
+    const bool room = emitted_init(&emitter->atoms, trace->index.atoms.count) &&
+                      emitted_init(&emitter->guards, trace->guards.count) &&
+                      emitted_init(&emitter->expressions, trace->expressions.count) &&
+                      emitted_init(&emitter->rounded, trace->expressions.count);
+    return room ? PHASOR_OK : fail_memory();
+}
+
+/* True the first time: the line is to be written now. */
+static bool emit_first(struct emitter *emitter, struct emitted *emitted, uint32_t number)
+{
+    if (number >= emitted->room) {
+        emitter_fail(emitter, fail(PHASOR_ERROR_COMPILE, "a kernel that grows while it is written"));
+        return false;
+    }
+    const bool first = !emitted->at[number];
+    emitted->at[number] = true;
+    return first;
 }
 
 void emitter_free(struct emitter *emitter)
 {
-    memory_free(emitter->atoms);
-    memory_free(emitter->guards);
-    memory_free(emitter->expressions);
-    memory_free(emitter->rounded);
+    memory_free(emitter->atoms.at);
+    memory_free(emitter->guards.at);
+    memory_free(emitter->expressions.at);
+    memory_free(emitter->rounded.at);
     array_free(&emitter->chunks);
-}
-
-int emit_cost(const struct trace *trace)
-{
-    return (int)trace->expressions.count;
 }
 
 /* -- numbers and cells ------------------------------------------------------------------------- */
@@ -200,12 +208,8 @@ static void atom_name(struct emitter *emitter, atom a, char name[NAME_SIZE])
         return;
     }
     snprintf(name, NAME_SIZE, "d%u", a);
-    if (a >= emitter->atom_room)
-        emitter_fail(emitter, fail(PHASOR_ERROR_COMPILE, "a kernel with more than %zu index digits",
-                                   emitter->atom_room));
-    if (a >= emitter->atom_room || emitter->atoms[a])
+    if (!emit_first(emitter, &emitter->atoms, a))
         return;
-    emitter->atoms[a] = true;
     if (at.kind == ATOM_DIGIT) {
         emit_digit(emitter, a);
         return;
@@ -226,9 +230,8 @@ static void emit_question(struct emitter *emitter, guard g, struct text *out)
 
 void emit_guard(struct emitter *emitter, guard g)
 {
-    if (g == 0 || emitter->guards[g])
+    if (g == 0 || !emit_first(emitter, &emitter->guards, g))
         return;
-    emitter->guards[g] = true;
     const guard parent = emitter->trace->guards.at[g].parent;
     emit_guard(emitter, parent);
     struct text line = {0};
@@ -369,10 +372,8 @@ static void emit_unrounded(struct emitter *emitter, expr e, char name[NAME_SIZE]
         emit_number(at->dtype, at->number, name);
         return;
     }
-    if (!emitter->expressions[e]) {
-        emitter->expressions[e] = true;
+    if (emit_first(emitter, &emitter->expressions, e))
         emit_line(emitter, e);
-    }
     snprintf(name, NAME_SIZE, "v%u", e);
 }
 
@@ -382,11 +383,9 @@ void emit_value(struct emitter *emitter, expr e, char name[NAME_SIZE])
     emit_unrounded(emitter, e, name);
     if (!is_unrounded(at))
         return;
-    if (!emitter->rounded[e]) {
-        emitter->rounded[e] = true;
+    if (emit_first(emitter, &emitter->rounded, e))
         text_format(emitter->out, "    const float r%u = round_%s(%s);\n", e, dtype_text(at->dtype),
                     name);
-    }
     snprintf(name, NAME_SIZE, "r%u", e);
 }
 

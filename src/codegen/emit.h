@@ -17,9 +17,10 @@ struct emitter {
     const int *pointers; /* buffer -> number of its pointer argument; -1 */
     const bool *written; /* buffer -> the kernel stores to it */
     /* what was written already in this function */
-    bool *atoms, *guards;
-    size_t atom_room;
-    bool *expressions, *rounded;
+    struct emitted {
+        bool *at;
+        size_t room;
+    } atoms, guards, expressions, rounded;
     ARRAY(struct chunk) chunks;
     bool uses_flag;
     phasor_status status;
@@ -49,5 +50,3 @@ void emit_number(enum dtype dtype, struct number number, char name[NAME_SIZE]);
 void emit_cell(const char *cell, enum dtype dtype, const char *const *operands, struct text *out);
 /* "const float result = round_bf16(acc);": what a reduction or scan gives, in its dtype. */
 void emit_result(enum dtype dtype, struct text *out);
-/* How many expressions one element costs; for choosing the vector width. */
-int emit_cost(const struct trace *trace);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { TERMS_MAX = 48, TABLE_FIRST = 128 };
+enum { TERMS_MAX = 48 };
 
 /* A form being built. */
 struct sum {
@@ -42,17 +42,13 @@ static dim minus_one(struct index_pool *pool, dim d)
 
 /* -- interning --------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t hash, uint64_t value)
+static uint64_t form_hash(const void *forms, uint32_t number)
 {
-    return (hash ^ value) * 0x9E3779B97F4A7C15u + (hash >> 29);
-}
-
-static uint64_t form_hash(const struct index_form *f)
-{
-    uint64_t hash = mix(1, f->constant);
+    const struct index_form *f = (const struct index_form *)forms + number;
+    uint64_t hash = intern_mix(1, f->constant);
     for (int i = 0; i < f->count; i++)
-        hash = mix(mix(hash, f->terms[i].coefficient), f->terms[i].atom);
-    return hash ^ (hash >> 31);
+        hash = intern_mix(intern_mix(hash, f->terms[i].coefficient), f->terms[i].atom);
+    return intern_mixed(hash);
 }
 
 static bool form_equal(const struct index_form *a, const struct index_form *b)
@@ -63,24 +59,6 @@ static bool form_equal(const struct index_form *a, const struct index_form *b)
         if (a->terms[i].coefficient != b->terms[i].coefficient ||
             a->terms[i].atom != b->terms[i].atom)
             return false;
-    return true;
-}
-
-static bool table_grow(struct index_pool *pool)
-{
-    const size_t size = pool->table_size ? pool->table_size * 2 : TABLE_FIRST;
-    uint32_t *table = memory_new(size * sizeof *table);
-    if (!table)
-        return false;
-    for (uint32_t i = 0; i < pool->forms.count; i++) {
-        size_t slot = form_hash(&pool->forms.at[i]) & (size - 1);
-        while (table[slot])
-            slot = (slot + 1) & (size - 1);
-        table[slot] = i + 1;
-    }
-    memory_free(pool->table);
-    pool->table = table;
-    pool->table_size = size;
     return true;
 }
 
@@ -102,17 +80,17 @@ static void form_bounds(struct index_pool *pool, struct index_form *f)
 static form form_intern(struct index_pool *pool, const struct sum *sum)
 {
     struct index_form f = {.constant = sum->constant, .count = sum->count, .terms = sum->terms};
-    if (pool->forms.count * 2 >= pool->table_size && !table_grow(pool))
+    if (!intern_room(&pool->table, pool->forms.count, form_hash, pool->forms.at))
         return index_fail(pool);
-    size_t slot = form_hash(&f) & (pool->table_size - 1);
-    for (; pool->table[slot]; slot = (slot + 1) & (pool->table_size - 1))
-        if (form_equal(&pool->forms.at[pool->table[slot] - 1], &f))
-            return pool->table[slot] - 1;
+    size_t slot = intern_slot(&pool->table, form_hash(&f, 0));
+    for (; pool->table.at[slot]; slot = intern_next(&pool->table, slot))
+        if (form_equal(&pool->forms.at[pool->table.at[slot] - 1], &f))
+            return pool->table.at[slot] - 1;
     form_bounds(pool, &f);
     f.terms = arena_copy(pool->arena, f.terms, (size_t)f.count * sizeof *f.terms);
     if ((f.count && !f.terms) || !array_push(&pool->forms, f))
         return index_fail(pool);
-    pool->table[slot] = (uint32_t)pool->forms.count;
+    pool->table.at[slot] = (uint32_t)pool->forms.count;
     return (form)pool->forms.count - 1;
 }
 
@@ -127,7 +105,7 @@ void index_free(struct index_pool *pool)
 {
     array_free(&pool->atoms);
     array_free(&pool->forms);
-    memory_free(pool->table);
+    intern_free(&pool->table);
     *pool = (struct index_pool){0};
 }
 

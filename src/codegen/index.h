@@ -2,14 +2,16 @@
  *
  * A form is a sum  constant + coefficient * atom + ...  over non-negative integers; a pool keeps
  * each once, so that equal forms are equal numbers. Coefficients are sizes (size.h): literals, or
- * expressions of sizes that come as arguments. Atoms are a variable         the thread's own index,
- * 0 <= i < extent a digit            base / low % (high / low) of another form: what division and
- * remainder leave a run-time value   an index read from memory
+ * expressions of sizes that come as arguments. Atoms are
+ *     a variable         the thread's own index, 0 <= i < extent
+ *     a digit            base / low % (high / low) of another form: what division and remainder
+ *                        leave
+ *     a run-time value   an index read from memory
  *
  *     (8*i + 3) % 2                             1
  *     (8*i + 3) / 128                           i/16
  *     (i/16)*16 + i%16                          i            digits that fit together become one
- * again
+ *                                                            again
  *     ((i/16)*128 + (i%16)*8 + 3) % 128 / 2     (i%16)*4 + 1
  */
 #pragma once
@@ -45,8 +47,7 @@ struct index_pool {
     struct sizes *sizes;
     ARRAY(struct index_atom) atoms;
     ARRAY(struct index_form) forms;
-    uint32_t *table;
-    size_t table_size;
+    struct intern table;
     bool failed; /* memory */
 };
 

@@ -1,7 +1,7 @@
 /* kernel_collect.c - scatters that combine: index_put and scatter with a flag.
  *
  *     scatter(%base, %index, %source) axis=0 flag=1     out[i, j] = base[i, j] + the sum of
- * source[r, j] where index[r, j] is i
+ *                                                       source[r, j] where index[r, j] is i
  *
  * Each element of the result looks through all that may be sent to it, in order: no atomics. */
 #include "codegen/kernel.h"

@@ -1,7 +1,7 @@
 /* kernel_map.c - maps, rows and scatters: a thread computes one run of lanes of every store.
  *
  *     stores: to -> bf16 [4, 8192, 32, 128]    8 lanes; i counts runs; coordinates of lane l are
- * those of element 8*i + l
+ *                                              those of element 8*i + l
  *
  * Elements are counted in the order of the first store's memory, so that runs are contiguous there.
  */

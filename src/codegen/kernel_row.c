@@ -2,9 +2,11 @@
  * smallest element.
  *
  *     cumsum(%1) axis=1 of f32 [8, 100]      scan: 8 rows of 100; step(a, i, r, acc) reads, adds
- * and stores element r sort_index(%1) axis=1                  sort: load(a, i, r), before(x, y),
- * store(a, i, position, r) argmax(%1) axis=1                      search: load(a, i, r), better(x,
- * best), store(a, i, at)
+ *                                            and stores element r
+ *     sort_index(%1) axis=1                  sort: load(a, i, r), before(x, y), store(a, i,
+ *                                            position, r)
+ *     argmax(%1) axis=1                      search: load(a, i, r), better(x, best), store(a, i,
+ *                                            at)
  *
  * What an operator does with two elements stands in `rows`, and nowhere else. */
 #include "codegen/kernel.h"

@@ -13,7 +13,7 @@ struct memo {
     form coordinates[];
 };
 
-enum { MEMO_SLOTS = 1024, TABLE_FIRST = 256, EXPRESSIONS_MAX = 200000 };
+enum { MEMO_SLOTS = 1024, EXPRESSIONS_MAX = 200000 };
 
 expr trace_fail(struct trace *trace, phasor_status status)
 {
@@ -42,7 +42,7 @@ void trace_free(struct trace *trace)
     index_free(&trace->index);
     array_free(&trace->expressions);
     array_free(&trace->guards);
-    memory_free(trace->table);
+    intern_free(&trace->table);
     memory_free(trace->memo);
     memory_free(trace->visited);
     *trace = (struct trace){0};
@@ -55,8 +55,9 @@ phasor_status trace_status(const struct trace *trace)
 
 /* -- expressions ------------------------------------------------------------------------------- */
 
-static uint64_t expression_hash(const struct expression *e)
+static uint64_t expression_hash(const void *expressions, uint32_t number)
 {
+    const struct expression *e = (const struct expression *)expressions + number;
     uint64_t bits[2];
     memcpy(&bits[0], &e->number.re, 8);
     memcpy(&bits[1], &e->number.im, 8);
@@ -70,8 +71,8 @@ static uint64_t expression_hash(const struct expression *e)
                               bits[1]};
     uint64_t hash = 7;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        hash = (hash ^ parts[i]) * 0x9E3779B97F4A7C15u + (hash >> 29);
-    return hash ^ (hash >> 31);
+        hash = intern_mix(hash, parts[i]);
+    return intern_mixed(hash);
 }
 
 static bool expression_equal(const struct expression *a, const struct expression *b)
@@ -83,39 +84,24 @@ static bool expression_equal(const struct expression *a, const struct expression
            memcmp(&a->number.re, &b->number.re, 2 * sizeof(double)) == 0;
 }
 
-static bool table_grow(struct trace *trace)
-{
-    const size_t size = trace->table_size ? trace->table_size * 2 : TABLE_FIRST;
-    uint32_t *table = memory_new(size * sizeof *table);
-    if (!table)
-        return false;
-    for (uint32_t i = 1; i < trace->expressions.count; i++) {
-        size_t slot = expression_hash(&trace->expressions.at[i]) & (size - 1);
-        while (table[slot])
-            slot = (slot + 1) & (size - 1);
-        table[slot] = i;
-    }
-    memory_free(trace->table);
-    trace->table = table;
-    trace->table_size = size;
-    return true;
-}
-
 expr expression_intern(struct trace *trace, struct expression e)
 {
-    if (trace->expressions.count * 2 >= trace->table_size && !table_grow(trace))
+    if (!intern_room(&trace->table, trace->expressions.count, expression_hash,
+                     trace->expressions.at))
         return trace_fail(trace, fail_memory());
-    size_t slot = expression_hash(&e) & (trace->table_size - 1);
-    for (; trace->table[slot]; slot = (slot + 1) & (trace->table_size - 1))
-        if (expression_equal(&trace->expressions.at[trace->table[slot]], &e))
-            return trace->table[slot];
+    size_t slot = intern_slot(&trace->table, expression_hash(&e, 0));
+    for (; trace->table.at[slot]; slot = intern_next(&trace->table, slot)) {
+        const expr old = trace->table.at[slot] - 1; /* expression 0 is none */
+        if (old && expression_equal(&trace->expressions.at[old], &e))
+            return old;
+    }
     if (trace->expressions.count >= EXPRESSIONS_MAX)
         return trace_fail(trace, fail(PHASOR_ERROR_COMPILE, "a kernel of more than %d operations",
                                       EXPRESSIONS_MAX));
     if (!array_push(&trace->expressions, e))
         return trace_fail(trace, fail_memory());
-    trace->table[slot] = (uint32_t)trace->expressions.count - 1;
-    return trace->table[slot];
+    trace->table.at[slot] = (uint32_t)trace->expressions.count;
+    return (expr)trace->expressions.count - 1;
 }
 
 expr trace_literal(struct trace *trace, enum dtype dtype, struct number number)

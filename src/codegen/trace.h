@@ -56,10 +56,9 @@ struct trace {
     struct index_pool index;
     ARRAY(struct expression) expressions;
     ARRAY(struct guard_question) guards;
-    uint32_t *table; /* of expressions */
-    size_t table_size;
+    struct intern table; /* of expressions */
     struct memo **memo;
-    size_t memo_size, memo_count;
+    size_t memo_size;
     bool *visited; /* nodes that were traced, for the kernel's name */
     phasor_status status;
 };

@@ -2,7 +2,7 @@
  *
  *     slice(%1) axis=1 start=3 step=2, at [b, k]     element of %1 at [b, 2*k + 3]
  *     concat(%1, %2) axis=0, at [i]                  i < 5 ? element of %1 at [i] : element of %2
- * at [i - 5]
+ *                                                    at [i - 5]
  *
  * The table at the end names them. */
 #include "codegen/trace_private.h"
@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-/* An operand that is a scalar keeps the precision of the compute type; anywhere else it is rounded. */
+/* An operand that is a scalar keeps the precision of the compute type; anywhere else it is
+ * rounded. */
 static expr trace_operand(struct trace *trace, value v, const form *at, int rank, guard g)
 {
     const struct node *n = node_at(trace, v);

@@ -2,7 +2,8 @@
  *
  *     mul(f32[4, 1, 64], f32[s25, 64])                  f32[4, s25, 64]
  *     reshape(f32[2, s25, 8, 128], [2, s25, 8, 64, 2])  f32[2, s25, 8, 64, 2]     the number of
- * elements must agree index(c64[512, 64], i64[3, 7]) axis=0             c64[3, 7, 64]
+ *                                                       elements must agree
+ *     index(c64[512, 64], i64[3, 7]) axis=0             c64[3, 7, 64]
  *
  * Sizes are compared by value: expressions that are equal now count as equal. What an operator's
  * shape rule is stands here, in the table `rules`, and nowhere else. */

@@ -20,7 +20,8 @@
  * 3. The comment `#: TARGET [of NODE] [in BRANCH] [implied] [@ LINE]` is the node's origin and is
  *    read back; `of` stands where the file's node has another name. Other comments are for people.
  * 4. A name that differs from the node's follows as `as NODE` (inputs, states) or `@ DATA` (the
- * name of the constant).
+ * name
+ *    of the constant).
  * 5. Printing what was parsed gives the same bytes: nothing here depends on how values or sizes are
  *    numbered. */
 #include "graph/print.h"

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { TERMS_MAX = 64, TABLE_FIRST = 256, WEIGHT_MAX = 1000 };
+enum { TERMS_MAX = 64, WEIGHT_MAX = 1000 };
 
 /* A sum being built: literal + terms. */
 struct sum {
@@ -30,19 +30,15 @@ static dim size_overflow(struct sizes *sizes)
 
 /* -- interning --------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t hash, uint64_t value)
+static uint64_t node_hash(const void *nodes, uint32_t number)
 {
-    return (hash ^ value) * 0x9E3779B97F4A7C15u + (hash >> 29);
-}
-
-static uint64_t node_hash(const struct size_node *n)
-{
-    uint64_t hash = mix(n->kind, (uint64_t)n->literal);
-    hash = mix(hash, (uint64_t)n->symbol);
+    const struct size_node *n = (const struct size_node *)nodes + number;
+    uint64_t hash = intern_mix(n->kind, (uint64_t)n->literal);
+    hash = intern_mix(hash, (uint64_t)n->symbol);
     for (int i = 0; i < n->count; i++)
-        hash = n->kind == SIZE_SUM ? mix(mix(hash, (uint64_t)n->terms[i].factor), n->terms[i].term)
-                                   : mix(hash, n->operands[i]);
-    return hash ^ (hash >> 31);
+        hash = n->kind == SIZE_SUM ? intern_mix(intern_mix(hash, (uint64_t)n->terms[i].factor), n->terms[i].term)
+                                   : intern_mix(hash, n->operands[i]);
+    return intern_mixed(hash);
 }
 
 static bool node_equal(const struct size_node *a, const struct size_node *b)
@@ -55,24 +51,6 @@ static bool node_equal(const struct size_node *a, const struct size_node *b)
                 ? a->terms[i].factor != b->terms[i].factor || a->terms[i].term != b->terms[i].term
                 : a->operands[i] != b->operands[i])
             return false;
-    return true;
-}
-
-static bool table_grow(struct sizes *sizes)
-{
-    const size_t size = sizes->table_size ? sizes->table_size * 2 : TABLE_FIRST;
-    uint32_t *table = memory_new(size * sizeof *table);
-    if (!table)
-        return false;
-    for (uint32_t i = 0; i < sizes->nodes.count; i++) {
-        size_t slot = node_hash(&sizes->nodes.at[i]) & (size - 1);
-        while (table[slot])
-            slot = (slot + 1) & (size - 1);
-        table[slot] = i + 1;
-    }
-    memory_free(sizes->table);
-    sizes->table = table;
-    sizes->table_size = size;
     return true;
 }
 
@@ -90,12 +68,12 @@ static int node_weight(const struct sizes *sizes, const struct size_node *node)
 /* Keeps the node, or finds the one that is there. Its operands are copied to the arena. */
 static dim node_intern(struct sizes *sizes, struct size_node node)
 {
-    if (sizes->nodes.count * 2 >= sizes->table_size && !table_grow(sizes))
+    if (!intern_room(&sizes->table, sizes->nodes.count, node_hash, sizes->nodes.at))
         return size_fail(sizes, PHASOR_ERROR_MEMORY, NULL);
-    size_t slot = node_hash(&node) & (sizes->table_size - 1);
-    for (; sizes->table[slot]; slot = (slot + 1) & (sizes->table_size - 1))
-        if (node_equal(&sizes->nodes.at[sizes->table[slot] - 1], &node))
-            return sizes->table[slot] - 1;
+    size_t slot = intern_slot(&sizes->table, node_hash(&node, 0));
+    for (; sizes->table.at[slot]; slot = intern_next(&sizes->table, slot))
+        if (node_equal(&sizes->nodes.at[sizes->table.at[slot] - 1], &node))
+            return sizes->table.at[slot] - 1;
 
     node.weight = node_weight(sizes, &node);
     if (node.weight > WEIGHT_MAX)
@@ -109,7 +87,7 @@ static dim node_intern(struct sizes *sizes, struct size_node node)
         return size_fail(sizes, PHASOR_ERROR_MEMORY, NULL);
     if (!array_push(&sizes->nodes, node))
         return size_fail(sizes, PHASOR_ERROR_MEMORY, NULL);
-    sizes->table[slot] = (uint32_t)sizes->nodes.count;
+    sizes->table.at[slot] = (uint32_t)sizes->nodes.count;
     return (dim)sizes->nodes.count - 1;
 }
 
@@ -125,7 +103,7 @@ void sizes_free(struct sizes *sizes)
 {
     array_free(&sizes->nodes);
     array_free(&sizes->symbols);
-    memory_free(sizes->table);
+    intern_free(&sizes->table);
     *sizes = (struct sizes){0};
 }
 
@@ -581,44 +559,4 @@ dim size_binary(struct sizes *sizes, enum size_kind kind, dim a, dim b)
     struct size_node node = {.kind = kind, .value = value, .count = 2, .operands = operands};
     binary_bounds(&node, &sizes->nodes.at[a], &sizes->nodes.at[b]);
     return node_intern(sizes, node);
-}
-
-/* -- translation ------------------------------------------------------------------------------- */
-
-static dim translate_sum(struct sizes *to, const struct sizes *from, const struct size_node *n,
-                         const dim *replacement, dim *memo)
-{
-    dim result = size_literal(to, n->literal);
-    for (int i = 0; i < n->count; i++)
-        result = size_add_scaled(to, result,
-                                 size_translate(to, from, n->terms[i].term, replacement, memo),
-                                 n->terms[i].factor);
-    return result;
-}
-
-dim size_translate(struct sizes *to, const struct sizes *from, dim d, const dim *replacement,
-                   dim *memo)
-{
-    if (d <= 1)
-        return d;
-    if (memo[d])
-        return memo[d];
-    const struct size_node *n = &from->nodes.at[d];
-    dim result;
-    switch (n->kind) {
-    case SIZE_LITERAL: result = size_literal(to, n->literal); break;
-    case SIZE_SYMBOL: result = replacement[n->symbol]; break;
-    case SIZE_SUM: result = translate_sum(to, from, n, replacement, memo); break;
-    case SIZE_PRODUCT:
-        result = 1;
-        for (int i = 0; i < n->count; i++)
-            result =
-                size_mul(to, result, size_translate(to, from, n->operands[i], replacement, memo));
-        break;
-    default:
-        result =
-            size_binary(to, n->kind, size_translate(to, from, n->operands[0], replacement, memo),
-                        size_translate(to, from, n->operands[1], replacement, memo));
-    }
-    return memo[d] = result;
 }

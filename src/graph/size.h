@@ -4,7 +4,7 @@
  * equal numbers:
  *
  *     size_mul(p, size_add(p, s25, one), two)   and   size_add(p, size_mul(p, two, s25), two)   are
- * both "2*s25 + 2"
+ *                                                     both "2*s25 + 2"
  *
  * Each expression has a value: what it is for the values that the symbols have now (an example at
  * load, the call's sizes in a specialisation). Decisions are made on values; where a symbol is
@@ -12,6 +12,7 @@
  * zero) sticks in the pool; the result is then the size 0.
  */
 #pragma once
+#include "base/intern.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -65,8 +66,7 @@ struct sizes {
     struct arena *arena;
     ARRAY(struct size_node) nodes;
     ARRAY(struct size_symbol) symbols;
-    uint32_t *table; /* hash table of node indices */
-    size_t table_size;
+    struct intern table;
     phasor_status status; /* the first failure */
 };
 

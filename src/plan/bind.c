@@ -1,8 +1,9 @@
 /* bind.c - the sizes of a call: checked, and put into the graph.
  *
  *     q: bf16[s37, s25, 8, 128], called with [3, 7, 8, 128]     s37 = 3, s25 = 7; every later s25
- * must be 7 too k: bf16[s37, s25, 2, 128], called with [3, 9, 2, 128]     input k: dim 1 is 9, but
- * s25 is 7 (input q, dim 1)
+ *                                                               must be 7 too
+ *     k: bf16[s37, s25, 2, 128], called with [3, 9, 2, 128]     input k: dim 1 is 9, but s25 is 7
+ *                                                               (input q, dim 1)
  */
 #include "plan/plan.h"
 

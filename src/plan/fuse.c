@@ -1,13 +1,13 @@
 /* fuse.c - which values are kept in memory, and which kernel computes each of them.
  *
  *     %1 = reshape(x)   %2 = mul(%1, f)   %3 = reshape(%2)   %4 = cast(%3)      output %4: one
- * kernel, nothing kept
+ *                                                            kernel, nothing kept
  *
  * A value is kept (has a buffer) when
  *   - it is a leaf with memory, or what an output, a changed input or a changed buffer shows;
  *   - it has a kernel of its own kind: reductions, scans, scatters;
- *   - it is dear (sin, exp, ...) and is broadcast, read through a view that moves elements, or does
- * not depend on the call;
+ *   - it is dear (sin, exp, ...) and is broadcast, read through a view that moves elements, or
+ *       does not depend on the call;
  *   - the expression behind it has become too long.
  * Everything else is recomputed where it is read: it costs arithmetic, not memory.
  *

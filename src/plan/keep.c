@@ -1,8 +1,9 @@
 /* keep.c - which values are kept in memory besides those that somebody outside sees.
  *
  *     cos(angle) [1, s25, 1, 64], read by mul [s37, s25, 8, 64]     kept: dear, and read eight
- * times and more add(x, 1), read by mul of its own shape                       not kept: an
- * addition costs less than a load
+ *                                                                   times and more
+ *     add(x, 1), read by mul of its own shape                       not kept: an addition costs
+ *                                                                   less than a load
  */
 #include "plan/fusion.h"
 

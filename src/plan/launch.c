@@ -1,7 +1,7 @@
 /* launch.c - which kernels go out together.
  *
  *     kernel 0: rotates q    kernel 1: rotates k, reads nothing of kernel 0    one launch with
- * blocks for each
+ *                            blocks for each
  *
  * Neighbours that are maps join when none reads what another of them stores, and none changes what
  * the caller sees in place: blocks of one launch run in any order. */

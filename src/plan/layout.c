@@ -3,7 +3,7 @@
  *     %y = add(%x, %w)          x [4, 6] with strides [1, 4]: so has y, in memory of its own
  *     %t = permute(%y) 1, 0     strides [4, 1], memory of %y
  *     %r = reshape(%t, [24])    %t is contiguous, so %r shows the memory of %y; otherwise it would
- * be a copy
+ *                               be a copy
  *
  * An elementwise result has the order of dims that its operands have (they vote in turn, the larger
  * stride goes first) and no gaps. One function a row says what the others do; the table at the end
@@ -467,7 +467,8 @@ static layout_function *const functions[OP_COUNT] = {
 #include "graph/ops.def"
 };
 
-/* What ends up in an input or a buffer is written where that is: it has its strides, and so have views of it. */
+/* What ends up in an input or a buffer is written where that is: it has its strides, and so have
+ * views of it. */
 static void layout_change(struct layouts *l, value v)
 {
     const struct graph *graph = l->graph;

@@ -2,7 +2,7 @@
  * a specialisation.
  *
  *     work buffers  a [launches 0..2, 4096 bytes]  b [1..3, 1024]  c [3..4, 4096]     a and c share
- * bytes 0..4095
+ *                                                                  bytes 0..4095
  *
  * First fit by size: the largest first, each at the lowest offset that no buffer alive at the same
  * time occupies. */

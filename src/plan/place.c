@@ -1,9 +1,10 @@
 /* place.c - memory that somebody outside sees: leaves, outputs, and what the call changes.
  *
  *     return y, y[1:], x       y: fresh memory, stored once; slot 1 shows it from an offset on;
- * slot 2 is the caller's x x.mul_(2)                stored over x while it is computed: each
- * element is read by the thread that writes it cache[:, pos] = k        stored into the cache;
- * nothing of it is copied
+ *                              slot 2 is the caller's x
+ *     x.mul_(2)                stored over x while it is computed: each element is read by the
+ *                              thread that writes it
+ *     cache[:, pos] = k        stored into the cache; nothing of it is copied
  */
 #include "plan/fusion.h"
 

@@ -36,7 +36,6 @@ struct call_shape {
 };
 
 struct plan_options {
-    bool fma;
     bool own_outputs;
 };
 

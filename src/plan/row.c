@@ -3,7 +3,7 @@
  *
  *     %m = sum(mul(%x, %x)) over the last dim of [8, 32, 128]
  *     %y = mul(%x, rsqrt(%m))                                    one kernel: 16 threads a row, each
- * reads its elements once
+ *                                                                reads its elements once
  *
  * It is so when one kept value reads the reduction, has as many elements as what is reduced, in the
  * same rows, and nothing on the way moves elements from row to row; and when a row fits a

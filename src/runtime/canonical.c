@@ -1,7 +1,7 @@
 /* canonical.c - a graph as bytes in which nothing stands that makes no difference to a plan.
  *
  *     %7 "mul_3" = mul(%4, %5) : f32[s25, 64]   aten.mul.Tensor, rope.py:29   ->   mul 4 5 f32 [s0
- * 64]
+ *                                               64]
  *
  * No names, lines, values of weights: two fine-tunes of one model, or one exported from another
  * folder, share all plans. Symbols are numbered as they are met. Scalars stay: they are literals of

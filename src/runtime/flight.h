@@ -2,8 +2,8 @@
  * runtime.
  *
  *     thread 1: flight_get("s25=7") -> owner, makes it, flight_done()
- *     thread 2: flight_get("s25=7") -> waits, then has what thread 1 made; or thread 1's failure
- * and its message
+ *     thread 2: flight_get("s25=7") -> waits, then has what thread 1 made; or thread 1's
+ *         failure and its message
  *
  * An entry is the head of the caller's own struct. The table holds one reference to what is ready,
  * each user another. Where entries are kept, the least recently used ones are dropped beyond the

@@ -1,7 +1,8 @@
 /* in_place.c - which outputs may be written over which inputs.
  *
  *     y = x * 2 + 1, y with the strides of x          allowed: a thread reads the elements it
- * writes y = flip(x), or z = sum(x) as well as y         not: others still want what was there
+ *                                                     writes
+ *     y = flip(x), or z = sum(x) as well as y         not: others still want what was there
  *
  * The kernel that stores the output must be the only one that reads the input from then on: those
  * of its own launch run beside it. It stores nothing else, and every way from what it stores down

@@ -2,7 +2,7 @@
  * filled tables.
  *
  *     kernel mul, arguments q, freqs, output 0   ->   24 bytes: ?, address of freqs, ?   patches: q
- * at 0, output 0 at 16
+ *                                                     at 0, output 0 at 16
  *
  * Addresses of weights and tables are the same in every call and stand in the arguments already.
  * Kernels that depend on no input run here, once, on a stream of their own; when this returns they

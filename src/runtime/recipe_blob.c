@@ -1,7 +1,7 @@
 /* recipe_blob.c - a recipe as bytes, and back; see recipe.h.
  *
- *     "phasor recipe 1\n", counts, kernels (name, operators, key, geometry, arguments), buffers,
- * outputs, memories
+ *     "phasor recipe 1\n", counts, kernels (name, operators, key, geometry, arguments),
+ *         buffers, outputs, memories
  *
  * Every number is a little-endian int64; bytes have their length before them. The reader takes
  * nothing on trust: what it accepts can be run without reading or writing outside of what the

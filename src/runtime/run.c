@@ -2,7 +2,7 @@
  * found, device asked.
  *
  *     phasor_run_into(program, NULL, inputs, 2, outputs, 2, stream)   ->   outputs written; info: 1
- * kernel, "exact"
+ *                                                                     kernel, "exact"
  */
 #include "runtime/runtime.h"
 

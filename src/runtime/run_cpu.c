@@ -1,7 +1,7 @@
 /* run_cpu.c - a call on the CPU device: evaluated, then laid out as eager PyTorch would have it.
  *
  *     evaluator: row-major results   ->   memory of each root with eager's strides, slots that show
- * it
+ *                                         it
  *
  * All results exist before anything of the caller's or of the state is written: a call that fails
  * changes nothing, and an output may lie where an input is.

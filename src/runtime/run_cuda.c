@@ -1,7 +1,7 @@
 /* run_cuda.c - a call on a CUDA device.
  *
  *     host inputs up -> memory for outputs -> workspace -> launches -> workspace back -> host
- * memory down -> handles
+ *         memory down -> handles
  *
  * A warm call of phasor_run_into with device tensors does the launches and nothing else: it copies
  * a few hundred bytes of arguments to the stack, puts in the addresses of this call, and launches.

@@ -3,9 +3,9 @@
  *
  *     phasor_run(inputs)
  *       -> call_read()          call.c        slots checked; the words that a specialisation
- * depends on
+ *                                             depends on
  *       -> specialisation_get() specialise.c  found by these words, or made: plan, codegen, cache,
- * compile, load
+ *                                             compile, load
  *       -> cuda_run(), cpu_run()              arguments, launches, outputs
  *
  * Who is alive when: a runtime outlives its programs, a program its calls and states. Outputs

@@ -1,7 +1,7 @@
 /* sizes.c - sizes by name to the shapes of all inputs.
  *
  *     q.1=17, start=4   with q: f32[2, s25, 64], start: int s5   ->   s25 = 17, s5 = 4   ->   2 17
- * 64, 4
+ *                                                                     64, 4
  *
  * A name is a symbol of the file, an input and an axis, or an input that is an integer. An axis
  * that is an expression of one symbol (2*s25 + 1) is solved for it.

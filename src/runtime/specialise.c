@@ -2,8 +2,9 @@
  *
  *     sizes bound and checked
  *       -> recipe from the cache                         a warm process: nothing is planned,
- * generated or compiled or plan -> CUDA sources -> recipe -> cubins      each from the cache or
- * NVRTC; then into the cache
+ *                                                        generated or compiled
+ *       or plan -> CUDA sources -> recipe -> cubins      each from the cache or NVRTC; then into
+ *                                                        the cache
  *       -> modules loaded, arguments laid out, tables filled
  *
  * The result is found again by the words of the call (call.c). Of two threads with the same new
@@ -22,6 +23,7 @@ struct job {
     struct specialisation *spec;
     struct arena arena;
     struct call_shape shape;
+    int64_t *values; /* of the symbols */
     struct text key; /* of the plan, in the cache */
     struct hash hash;
 };
@@ -48,11 +50,11 @@ static phasor_status job_key(struct job *job)
 static phasor_status job_bind(struct job *job)
 {
     const struct graph *logical = program_logical(job->program);
-    int64_t *values = NEW(&job->arena, int64_t, logical->sizes->symbols.count);
-    if (!values)
+    job->values = NEW(&job->arena, int64_t, logical->sizes->symbols.count);
+    if (!job->values)
         return fail_memory();
     TRY(call_describe(job->call, false, &job->arena, &job->shape));
-    return bind_symbols(logical, &job->shape, values);
+    return bind_symbols(logical, &job->shape, job->values);
 }
 
 static phasor_status recipe_from_cache(struct job *job, bool *found)
@@ -88,8 +90,7 @@ static phasor_status recipe_to_cache(struct job *job)
 static phasor_status recipe_from_plan(struct job *job)
 {
     struct phasor_program *program = job->program;
-    const struct plan_options options = {.fma = !job->runtime->options.no_fma,
-                                         .own_outputs = job->runtime->options.own_outputs};
+    const struct plan_options options = {.own_outputs = job->runtime->options.own_outputs};
     struct plan plan = {0};
     phasor_status status =
         plan_make(program_logical(program), program_real(program), &job->shape, &options, &plan);
@@ -162,15 +163,10 @@ static phasor_status job_run(struct job *job)
 /* The loaded graph with these sizes, and the strides that eager gives. */
 static phasor_status job_run_cpu(struct job *job)
 {
-    const struct graph *logical = program_logical(job->program);
     struct specialisation *spec = job->spec;
     struct call_shape shape;
-    int64_t *values = NEW(&job->arena, int64_t, logical->sizes->symbols.count);
-    if (!values)
-        return fail_memory();
-    TRY(call_describe(job->call, false, &job->arena, &job->shape));
-    TRY(bind_symbols(logical, &job->shape, values));
-    TRY(bind_graph(&spec->bound, logical, values));
+    TRY(job_bind(job));
+    TRY(bind_graph(&spec->bound, program_logical(job->program), job->values));
     TRY(call_describe(job->call, true, &job->arena, &shape));
     return layout_infer(&spec->bound.graph, &shape, &spec->bound.arena, &spec->layouts);
 }
@@ -247,9 +243,7 @@ phasor_status specialisation_get(struct call *call, struct specialisation **out)
 phasor_status specialise_parts(struct call *call, struct plan *plan, struct plan_parts *parts)
 {
     const struct phasor_program *program = call->program;
-    const phasor_options *runtime_options = &program->runtime->options;
-    const struct plan_options options = {.fma = !runtime_options->no_fma,
-                                         .own_outputs = runtime_options->own_outputs};
+    const struct plan_options options = {.own_outputs = program->runtime->options.own_outputs};
     struct arena arena = {0};
     struct call_shape shape;
     phasor_status status = call_describe(call, false, &arena, &shape);

@@ -1,7 +1,7 @@
 /* state.c - the buffers that a program changes, and the note that an index was out of range.
  *
  *     state k_cache: f32[1, 512, 64]   ->   memory of its own for each phasor_state, with the
- * strides of the file's value
+ *                                           strides of the file's value
  *
  * A program whose callers give no state has one of its own, made at the first call.
  */

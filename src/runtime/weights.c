@@ -2,7 +2,7 @@
  * tensors view it.
  *
  *     freqs.real and freqs.imag, two views of one storage   ->   one allocation, two addresses into
- * it
+ *                                                                it
  */
 #include "runtime/runtime.h"
 

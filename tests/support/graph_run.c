@@ -344,7 +344,7 @@ phasor_status graph_run_eval(const struct graph_run *run, const struct graph *gr
         states[i] = view_of(graph, graph->buffers.at[i].node, &run->states[i], strides[1][i]);
     const struct eval_inputs all = {inputs, (int)graph->inputs.count, states,
                                     (int)graph->buffers.count};
-    return eval_graph(graph, &(struct eval_options){run->options.fma}, &all, out, &out_of_range);
+    return eval_graph(graph, &(struct eval_options){.fma = true}, &all, out, &out_of_range);
 }
 
 static void read_tensor(enum dtype dtype, const struct call_tensor *shape, const char *data,

@@ -4,8 +4,10 @@
  *     program_open(&p, "phasor 1 \"sum\"\ninput x: c64[2]\n...");
  *     program_numbers(&p, 0, (double[]){1, 2, 3, -4}, 4);        1+2i, 3-4i
  *     program_build((struct program_run *[]){&p}, 1, &module);   one compiler call for many
- * programs program_results(&p, module); program_number(&p, LINK_KERNELS, 0, 3) the fourth number of
- * output 0; parts count one each
+ *                                                                programs
+ *     program_results(&p, module);
+ *     program_number(&p, LINK_KERNELS, 0, 3)                     the fourth number of output 0;
+ *                                                                parts count one each
  */
 #pragma once
 #include "graph_run.h"

@@ -3,8 +3,11 @@
  *
  *     struct opened o;
  *     opened_case(&o, ON_CUDA, "twice", "plain");      the stand-in driver and NVRTC, cache in
- * memory cr_assert_eq(phasor_run(o.program, NULL, o.in, o.in_count, o.out, o.out_count, NULL),
- * PHASOR_OK); opened_expect(&o); opened_close(&o);
+ *                                                      memory
+ *     cr_assert_eq(phasor_run(o.program, NULL, o.in, o.in_count, o.out, o.out_count, NULL),
+ *         PHASOR_OK);
+ *     opened_expect(&o);
+ *     opened_close(&o);
  */
 #pragma once
 #include "phasor.h"
