@@ -1,4 +1,4 @@
-/* phasor.h - run PyTorch exported programs that compute with complex numbers, on NVIDIA GPUs, from C.
+/* phasor.h - run PyTorch exported programs that compute with complex numbers on NVIDIA GPUs, in C.
  *
  *     phasor_runtime *runtime;
  *     phasor_program *program;

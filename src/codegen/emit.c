@@ -59,7 +59,8 @@ phasor_status emitter_init(struct emitter *emitter, struct trace *trace, struct 
 static bool emit_first(struct emitter *emitter, struct emitted *emitted, uint32_t number)
 {
     if (number >= emitted->room) {
-        emitter_fail(emitter, fail(PHASOR_ERROR_COMPILE, "a kernel that grows while it is written"));
+        emitter_fail(emitter,
+                     fail(PHASOR_ERROR_COMPILE, "a kernel that grows while it is written"));
         return false;
     }
     const bool first = !emitted->at[number];

@@ -36,8 +36,9 @@ static uint64_t node_hash(const void *nodes, uint32_t number)
     uint64_t hash = intern_mix(n->kind, (uint64_t)n->literal);
     hash = intern_mix(hash, (uint64_t)n->symbol);
     for (int i = 0; i < n->count; i++)
-        hash = n->kind == SIZE_SUM ? intern_mix(intern_mix(hash, (uint64_t)n->terms[i].factor), n->terms[i].term)
-                                   : intern_mix(hash, n->operands[i]);
+        hash = n->kind == SIZE_SUM
+                   ? intern_mix(intern_mix(hash, (uint64_t)n->terms[i].factor), n->terms[i].term)
+                   : intern_mix(hash, n->operands[i]);
     return intern_mixed(hash);
 }
 
