@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { LAYERS_MOST = 16, TOUCHED_MOST = 65536, TROUBLE_SIZE = 512 };
+enum { LAYERS_MOST = 16, TOUCHED_MOST = 65536, TROUBLE_SIZE = 512, OPEN_TRIES = 8 };
 
 enum cache_mode { CACHE_READ_WRITE, CACHE_READ_ONLY, CACHE_OFF };
 

@@ -41,19 +41,25 @@ static void counters_add_repair(struct cache *cache)
     cache->pending.repairs++;
 }
 
+/* Whether the file's name is still that of the file which was opened last. */
+static bool file_is_the_same(const struct cache *cache)
+{
+    struct stat entry;
+    return stat(cache->file, &entry) == 0 && entry.st_dev == cache->main.device &&
+           entry.st_ino == cache->main.inode;
+}
+
 /* Two processes find the same damage: the file is renamed only while it is the one that was found
  * damaged. */
 static phasor_status file_set_aside(struct cache *cache, const char *reason)
 {
     struct text aside = {0};
-    struct stat entry;
     const int lock = location_lock(cache->directory);
     if (lock < 0)
         return fail(PHASOR_ERROR_FILE, "%s is damaged and %s/phasor.lock cannot be locked",
                     cache->file, cache->directory);
     phasor_status status = PHASOR_OK;
-    if (stat(cache->file, &entry) == 0 && entry.st_dev == cache->main.device &&
-        entry.st_ino == cache->main.inode) {
+    if (file_is_the_same(cache)) {
         status = location_set_aside(cache->file, &aside);
         if (status == PHASOR_OK) {
             counters_add_repair(cache);
@@ -78,15 +84,18 @@ static phasor_status file_open_once(struct cache *cache)
     return store_open_file(&cache->main, cache->file, location_is_local(cache->directory));
 }
 
-/* The second try is for what another process did between two steps of the first, or for the new
- * file. */
+/* Another try is for the new file after a damaged one, and for a name that another process took
+ * away or gave to another file between two steps of this one. */
 static phasor_status file_open(struct cache *cache)
 {
     phasor_status status = file_open_once(cache);
-    if (status == PHASOR_ERROR_FILE && cache->main.broken) {
+    for (int tries = 1; tries < OPEN_TRIES && status == PHASOR_ERROR_FILE; tries++) {
         char reason[TROUBLE_SIZE];
         snprintf(reason, sizeof reason, "%s", message_get());
-        TRY(file_set_aside(cache, reason));
+        if (cache->main.broken)
+            TRY(file_set_aside(cache, reason));
+        else if (file_is_the_same(cache))
+            break;
         status = file_open_once(cache);
     }
     cache->file_is_used = status == PHASOR_OK;

@@ -215,7 +215,8 @@ static phasor_status store_refuse(struct store *store, int rc, const char *path)
     store->broken = kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || kind == SQLITE_FORMAT ||
                     kind == SQLITE_ERROR;
     return fail(PHASOR_ERROR_FILE, "%s: %s", path,
-                store->db ? sqlite3_errmsg(store->db) : sqlite3_errstr(rc));
+                store->db && sqlite3_extended_errcode(store->db) == rc ? sqlite3_errmsg(store->db)
+                                                                       : sqlite3_errstr(rc));
 }
 
 static bool identity_is_empty(const struct identity *identity)
@@ -350,13 +351,14 @@ static phasor_status store_close_failed(struct store *store, phasor_status statu
     return status;
 }
 
-static void store_remember_file(struct store *store, const char *path)
+/* Before it is opened: a file that comes in between is then not taken for the damaged one, which
+ * would lose it; the damage of a later one is found when it is opened again. */
+static struct stat file_identity(const char *path)
 {
-    struct stat entry;
-    if (stat(path, &entry) == 0) {
-        store->device = entry.st_dev;
-        store->inode = entry.st_ino;
-    }
+    struct stat entry = {0};
+    if (stat(path, &entry) != 0)
+        entry = (struct stat){0};
+    return entry;
 }
 
 phasor_status store_open_memory(struct store *store)
@@ -369,10 +371,12 @@ phasor_status store_open_memory(struct store *store)
 
 phasor_status store_open_file(struct store *store, const char *path, bool wal)
 {
+    const struct stat entry = file_identity(path);
     int rc = store_connect(store, path, SQLITE_OPEN_READWRITE);
     phasor_status status = PHASOR_OK;
     store->is_file = true;
-    store_remember_file(store, path);
+    store->device = entry.st_dev;
+    store->inode = entry.st_ino;
     if (rc != SQLITE_OK)
         status = store_refuse(store, rc, path);
     else if (sqlite3_db_readonly(store->db, "main") == 1)
