@@ -48,6 +48,19 @@ template <class T> DEVICE u32 high_word(T x) { return (u32)(bits_of(x) >> 32); }
 #define INFINITE f32_from(0x7f800000u)
 #define NOT_A_NUMBER f32_from(0x7fc00000u)
 
+// ---- division by a number that comes as an argument, of numbers below 2^31: shift is the least
+// with n <= 2^shift, multiplier is 2^(31 + shift) / n rounded up ----
+struct divisor {
+    u32 multiplier, shift;
+};
+#ifdef PHASOR_HOST
+DEVICE u32 product_high(u32 x, u32 y) { return (u32)((u64)x * y >> 32); }
+#else
+DEVICE u32 product_high(u32 x, u32 y) { return __umulhi(x, y); }
+#endif
+DEVICE u32 quotient(u32 x, divisor n) { return product_high(x << 1, n.multiplier) >> n.shift; }
+DEVICE u32 remainder(u32 x, divisor by, u32 n) { return x - quotient(x, by) * n; }
+
 // ---- memory: runs of 1 to 16 bytes, indexed in runs. read: the kernel never writes there; stream:
 // not read again soon ----
 template <class V> DEVICE V load_as(const void *p, u64 i) { return ((const V *)p)[i]; }

@@ -6,6 +6,7 @@
  *                                                     before
  */
 #include "phasor.h"
+#include "support/leak_options.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -11,23 +11,6 @@ enum { NAME_LENGTH_MAX = 56 };
 
 /* -- shared ------------------------------------------------------------------------------------ */
 
-void kernel_memory_order(const struct kernel_builder *builder, const struct buffer *buffer,
-                         int order[RANK_MAX])
-{
-    const struct sizes *sizes = &builder->plan->sizes;
-    for (int d = 0; d < buffer->rank; d++) {
-        int at = d;
-        const int64_t stride = size_value(sizes, buffer->strides[d]);
-        /* a dim of size 1 has no place of its own: it stays where it is */
-        while (at > 0 && size_value(sizes, buffer->sizes[d]) != 1 &&
-               size_value(sizes, buffer->strides[order[at - 1]]) < stride) {
-            order[at] = order[at - 1];
-            at--;
-        }
-        order[at] = d;
-    }
-}
-
 dim kernel_count(const struct kernel_builder *builder, const dim *sizes, int rank)
 {
     dim count = 1;
@@ -39,6 +22,7 @@ dim kernel_count(const struct kernel_builder *builder, const dim *sizes, int ran
 phasor_status kernel_emitter(struct kernel_builder *builder, struct emitter *emitter)
 {
     TRY(emitter_init(emitter, &builder->trace, &builder->functions));
+    emitter->arguments = &builder->arguments;
     emitter->pointers = builder->pointers;
     emitter->written = builder->written;
     emitter->wide = kernel_is_wide(builder);
@@ -62,12 +46,12 @@ uint32_t kernel_power_of_two(int64_t at_least, uint32_t most)
     return power;
 }
 
-static bool lanes_stay_inside(const struct sizes *pool, const dim *sizes, int rank, int64_t lanes)
+static bool lanes_stay_inside(struct sizes *pool, const dim *sizes, int rank, int64_t lanes)
 {
     for (int d = rank - 1; d >= 0 && lanes > 1; d--) {
-        const int64_t size = size_value(pool, sizes[d]);
-        if (size % lanes == 0)
+        if (size_is_multiple(pool, sizes[d], lanes))
             return true;
+        const int64_t size = size_is_literal(pool, sizes[d]) ? size_value(pool, sizes[d]) : 0;
         if (size == 0 || lanes % size != 0)
             return false;
         lanes /= size;
@@ -78,31 +62,33 @@ static bool lanes_stay_inside(const struct sizes *pool, const dim *sizes, int ra
 int kernel_lanes(const struct kernel_builder *builder, const dim *sizes, int rank, int most,
                  bool gapless)
 {
-    const struct sizes *pool = &builder->plan->sizes;
-    const int64_t count = size_value(pool, kernel_count(builder, sizes, rank));
+    struct sizes *pool = &builder->plan->sizes;
+    const dim count = kernel_count(builder, sizes, rank);
     for (int lanes = most; lanes > 1; lanes /= 2)
-        if (lanes_stay_inside(pool, sizes, rank, lanes) || (gapless && count % lanes == 0))
+        if (lanes_stay_inside(pool, sizes, rank, lanes) ||
+            (gapless && size_is_multiple(pool, count, lanes)))
             return lanes;
     return 1;
 }
 
 phasor_status kernel_pointer(struct kernel_builder *builder, int buffer, bool written)
 {
-    struct kernel *kernel = builder->launch;
     builder->written[buffer] |= written;
-    if (builder->pointers[buffer] >= 0)
-        return PHASOR_OK;
-    struct kernel_argument *arguments =
-        NEW(&builder->plan->arena, struct kernel_argument, kernel->argument_count + 1);
-    if (!arguments)
-        return fail_memory();
-    if (kernel->argument_count)
-        memcpy(arguments, kernel->arguments, (size_t)kernel->argument_count * sizeof *arguments);
-    arguments[kernel->argument_count] =
-        (struct kernel_argument){.is_buffer = true, .buffer = buffer};
-    builder->pointers[buffer] = kernel->argument_count++;
-    kernel->arguments = arguments;
-    return PHASOR_OK;
+    if (builder->pointers[buffer] < 0)
+        builder->pointers[buffer] = argument_find(&builder->arguments, ARGUMENT_BUFFER, buffer, 0);
+    return builder->pointers[buffer] < 0 ? fail_memory() : PHASOR_OK;
+}
+
+void kernel_define(struct kernel_builder *builder, const char *name, dim size)
+{
+    const struct sizes *sizes = &builder->plan->sizes;
+    text_format(&builder->defines, "#define %s ", name);
+    if (size_is_literal(sizes, size))
+        text_format(&builder->defines, "%lld%s\n", (long long)size_value(sizes, size),
+                    kernel_is_wide(builder) ? "ull" : "u");
+    else
+        text_format(&builder->defines, "a.n%d\n",
+                    argument_find(&builder->arguments, ARGUMENT_SIZE, 0, size));
 }
 
 phasor_status kernel_pointers(struct kernel_builder *builder)
@@ -116,11 +102,11 @@ phasor_status kernel_pointers(struct kernel_builder *builder)
 bool kernel_is_wide(const struct kernel_builder *builder)
 {
     const struct index_pool *index = &builder->trace.index;
-    const int64_t most = INT32_MAX;
+    const dim most = size_literal(index->sizes, INT32_MAX);
     for (size_t f = 0; f < index->forms.count; f++)
-        if (size_value(index->sizes, index->forms.at[f].highest) > most)
+        if (size_is_less(index->sizes, most, index->forms.at[f].highest))
             return true;
-    return builder->runs > most;
+    return size_is_less(index->sizes, most, builder->runs);
 }
 
 /* -- the source -------------------------------------------------------------------------------- */
@@ -151,14 +137,30 @@ static phasor_status kernel_name(struct kernel_builder *builder)
     return failed ? fail_memory() : PHASOR_OK;
 }
 
-static void emit_arguments(struct kernel_builder *builder, struct text *out)
+static void emit_argument(const struct kernel_builder *builder, int i, struct text *out)
+{
+    const struct kernel_argument *argument = &builder->arguments.list.at[i];
+    if (argument->kind == ARGUMENT_BUFFER)
+        text_format(out, "    %svoid *p%d;\n", builder->written[argument->buffer] ? "" : "const ",
+                    i);
+    else if (argument->kind == ARGUMENT_DIVISOR)
+        text_format(out, "    divisor m%d;\n", i);
+    else
+        text_format(out, builder->wide ? "    u64 n%d;\n" : "    u32 n%d, high%d;\n", i, i);
+}
+
+static phasor_status emit_arguments(struct kernel_builder *builder, struct text *out)
 {
     struct kernel *kernel = builder->launch;
+    kernel->argument_count = (int)builder->arguments.list.count;
+    kernel->arguments =
+        arena_copy(&builder->plan->arena, builder->arguments.list.at,
+                   builder->arguments.list.count * sizeof *builder->arguments.list.at);
+    if (kernel->argument_count && !kernel->arguments)
+        return fail_memory();
     text_add(out, "struct args {\n");
-    for (int i = 0; i < kernel->argument_count; i++) {
-        const int buffer = kernel->arguments[i].buffer;
-        text_format(out, "    %svoid *p%d;\n", builder->written[buffer] ? "" : "const ", i);
-    }
+    for (int i = 0; i < kernel->argument_count; i++)
+        emit_argument(builder, i, out);
     kernel->argument_bytes = 8 * kernel->argument_count;
     kernel->flag_argument = -1;
     if (builder->uses_flag) {
@@ -167,6 +169,7 @@ static void emit_arguments(struct kernel_builder *builder, struct text *out)
         kernel->argument_bytes += 8;
     }
     text_add(out, "};\n\n");
+    return PHASOR_OK;
 }
 
 /* What the kinds of kernels differ in here: the template, and the function that fills in its
@@ -203,7 +206,7 @@ static phasor_status kernel_source(struct kernel_builder *builder)
         text_format(&out, "#define PARTS %d\n", builder->part + 1);
     text_add(&out, text_get(&builder->defines));
     text_format(&out, "typedef %s index_t;\n", builder->wide ? "u64" : "u32");
-    emit_arguments(builder, &out);
+    const phasor_status status = emit_arguments(builder, &out);
     text_add(&out, text_get(&builder->functions));
     text_format(&out, "\n#line 1 \"%s\"\n%s", parts ? "maps.cu" : kinds[kernel->kind].file,
                 parts ? builder->templates->maps : template_text(builder->templates, kernel->kind));
@@ -213,58 +216,71 @@ static phasor_status kernel_source(struct kernel_builder *builder)
     if (kernel->source)
         kernel->key = hash_bytes(kernel->source, strlen(kernel->source));
     text_free(&out);
-    return kernel->source ? PHASOR_OK : fail_memory();
+    return status != PHASOR_OK || kernel->source ? status : fail_memory();
 }
 
 /* The part's blocks and runs, as the template wants them. */
 static phasor_status part_geometry(struct kernel_builder *builder)
 {
+    struct sizes *sizes = &builder->plan->sizes;
     const int64_t per_block =
         builder->kernel->kind == KERNEL_REDUCE ? builder->side : builder->block;
-    const int64_t blocks = builder->runs / per_block + (builder->runs % per_block != 0);
-    if (blocks > INT32_MAX - (int64_t)builder->blocks)
-        return fail(PHASOR_ERROR_INPUT, "%lld blocks; a launch has at most %d", (long long)blocks,
-                    INT32_MAX);
-    char number[16] = "";
+    const dim blocks =
+        size_floordiv(sizes, size_add(sizes, builder->runs, size_literal(sizes, per_block - 1)),
+                      size_literal(sizes, per_block));
+    char name[32];
     if (builder->part >= 0) {
-        snprintf(number, sizeof number, "%d", builder->part);
-        text_format(&builder->defines, "#define BLOCKS%s %lldu\n", number, (long long)blocks);
+        snprintf(name, sizeof name, "BLOCKS%d", builder->part);
+        kernel_define(builder, name, blocks);
     }
-    text_format(&builder->defines, "#define COUNT%s %llu%s\n", number,
-                (unsigned long long)builder->runs, kernel_is_wide(builder) ? "ull" : "u");
-    builder->blocks += (uint32_t)blocks;
-    return PHASOR_OK;
+    snprintf(name, sizeof name, builder->part >= 0 ? "COUNT%d" : "COUNT", builder->part);
+    kernel_define(builder, name, builder->runs);
+    builder->blocks = size_add(sizes, builder->blocks, blocks);
+    if (size_value(sizes, builder->blocks) > INT32_MAX)
+        return fail(PHASOR_ERROR_INPUT, "%lld blocks; a launch has at most %d",
+                    (long long)size_value(sizes, builder->blocks), INT32_MAX);
+    return sizes_status(sizes);
 }
 
 /* Elements of a buffer that the part in work reads, each once. */
-static int64_t elements_read(const struct kernel_builder *builder, int buffer)
+static dim elements_read(const struct kernel_builder *builder, int buffer)
 {
-    const struct plan *plan = builder->plan;
+    struct plan *plan = builder->plan;
     const struct buffer *b = &plan->buffers.at[buffer];
     const enum kernel_kind kind = builder->kernel->kind;
-    const int64_t all = size_value(&plan->sizes, kernel_count(builder, b->sizes, b->rank));
+    const dim all = kernel_count(builder, b->sizes, b->rank);
     int64_t loads = 0;
     for (expr e = 1; e < builder->trace.expressions.count; e++)
         loads += builder->trace.expressions.at[e].kind == EXPR_LOAD &&
                  builder->trace.expressions.at[e].buffer == buffer;
     const bool once = kind == KERNEL_MAP || kind == KERNEL_ROW || kind == KERNEL_SCATTER;
-    return loads == 0 ? 0 : once && loads * builder->runs < all ? loads * builder->runs : all;
+    if (loads == 0 || !once)
+        return loads == 0 ? 0 : all;
+    return size_min(&plan->sizes,
+                    size_mul(&plan->sizes, builder->runs, size_literal(&plan->sizes, loads)), all);
+}
+
+static dim scaled(const struct kernel_builder *builder, dim count, int64_t factor)
+{
+    return size_mul(&builder->plan->sizes, count, size_literal(&builder->plan->sizes, factor));
 }
 
 /* Each element read once, each result written once. */
-static int64_t part_bytes(const struct kernel_builder *builder)
+static dim part_bytes(const struct kernel_builder *builder)
 {
-    const struct plan *plan = builder->plan;
-    int64_t bytes = 0;
+    struct plan *plan = builder->plan;
+    struct sizes *sizes = &plan->sizes;
+    dim bytes = 0;
     for (size_t b = 0; b < plan->buffers.count; b++)
-        bytes += elements_read(builder, (int)b) * dtype_size(plan->buffers.at[b].dtype);
+        bytes = size_add(
+            sizes, bytes,
+            scaled(builder, elements_read(builder, (int)b), dtype_size(plan->buffers.at[b].dtype)));
     for (int s = 0; s < builder->kernel->store_count; s++) {
         const struct buffer *b = plan_buffer(plan, builder->kernel->stores[s].buffer);
-        const int64_t stored =
-            builder->kernel->kind == KERNEL_SCATTER
-                ? builder->runs * builder->lanes
-                : size_value(&plan->sizes, kernel_count(builder, b->sizes, b->rank));
-        bytes += stored * dtype_size(b->dtype);
+        const dim stored = builder->kernel->kind == KERNEL_SCATTER
+                               ? scaled(builder, builder->runs, builder->lanes)
+                               : kernel_count(builder, b->sizes, b->rank);
+        bytes = size_add(sizes, bytes, scaled(builder, stored, dtype_size(b->dtype)));
     }
     return bytes;
 }
@@ -276,7 +292,7 @@ static phasor_status part_build(struct kernel_builder *builder)
                    &builder->scratch));
     TRY(kinds[builder->kernel->kind].build(builder));
     TRY(part_geometry(builder));
-    builder->bytes += part_bytes(builder);
+    builder->bytes = size_add(&builder->plan->sizes, builder->bytes, part_bytes(builder));
     for (size_t v = 0; v < plan->graph.nodes.count; v++)
         builder->visited[v] |= builder->trace.visited[v];
     return PHASOR_OK;
@@ -325,6 +341,7 @@ static phasor_status launch_build(struct plan *plan, size_t first, size_t count,
             fail_in(status, "%s", graph_node(&plan->graph, builder.launch->stores[0].node)->name);
     text_free(&builder.functions);
     text_free(&builder.defines);
+    array_free(&builder.arguments.list);
     arena_free(&builder.scratch);
     return status;
 }

@@ -138,8 +138,32 @@ void emit_cell(const char *cell, enum dtype dtype, const char *const *operands, 
 
 /* -- index forms ------------------------------------------------------------------------------- */
 
+int argument_find(struct arguments *arguments, enum argument_kind kind, int buffer, dim size)
+{
+    for (size_t i = 0; i < arguments->list.count; i++) {
+        const struct kernel_argument *old = &arguments->list.at[i];
+        if (old->kind == kind && old->buffer == buffer && old->size == size)
+            return (int)i;
+    }
+    const struct kernel_argument new = {kind, buffer, size};
+    return array_push(&arguments->list, new) ? (int)arguments->list.count - 1 : -1;
+}
+
+static void emit_argument(struct emitter *emitter, enum argument_kind kind, dim size,
+                          struct text *out)
+{
+    const int number = argument_find(emitter->arguments, kind, 0, size);
+    if (number < 0)
+        emitter_fail(emitter, fail_memory());
+    text_format(out, kind == ARGUMENT_SIZE ? "a.n%d" : "a.m%d", number);
+}
+
 static void emit_size(struct emitter *emitter, dim d, struct text *out)
 {
+    if (!size_is_literal(emitter->trace->index.sizes, d)) {
+        emit_argument(emitter, ARGUMENT_SIZE, d, out);
+        return;
+    }
     const int64_t size = size_value(emitter->trace->index.sizes, d);
     text_format(out, size < 0 ? "(index_t)%" PRId64 "%s" : "%" PRId64 "%s", size,
                 emitter->wide ? "LL"
@@ -183,20 +207,44 @@ static void emit_form_closed(struct emitter *emitter, form f, struct text *out)
     text_add(out, closed ? "" : ")");
 }
 
+/* "(i / 16 % a.n3)"; by a size that comes as an argument: quotient(i, a.m4), remainder(i, a.m4,
+ * a.n3). A 64-bit index divides as the machine does. */
+static void emit_division(struct emitter *emitter, const char *operator, dim divisor,
+                          struct text *line)
+{
+    const bool by_argument =
+        !emitter->wide && !size_is_literal(emitter->trace->index.sizes, divisor);
+    if (!by_argument) {
+        text_format(line, " %s ", operator);
+        emit_size(emitter, divisor, line);
+        return;
+    }
+    struct text whole = {0};
+    text_add(&whole, *operator== '/' ? "quotient(" : "remainder(");
+    text_add(&whole, text_get(line));
+    text_add(&whole, ", ");
+    emit_argument(emitter, ARGUMENT_DIVISOR, divisor, &whole);
+    if (*operator!= '/') {
+        text_add(&whole, ", ");
+        emit_argument(emitter, ARGUMENT_SIZE, divisor, &whole);
+    }
+    text_add(&whole, ")");
+    if (whole.failed)
+        emitter_fail(emitter, fail_memory());
+    text_free(line);
+    *line = whole;
+}
+
 static void emit_digit(struct emitter *emitter, atom a)
 {
     const struct index_atom at = emitter->trace->index.atoms.at[a];
     struct sizes *sizes = emitter->trace->index.sizes;
     struct text line = {0};
     emit_form_closed(emitter, at.base, &line);
-    if (at.low != 1) {
-        text_add(&line, " / ");
-        emit_size(emitter, at.low, &line);
-    }
-    if (at.high) {
-        text_add(&line, " % ");
-        emit_size(emitter, size_floordiv(sizes, at.high, at.low), &line);
-    }
+    if (at.low != 1)
+        emit_division(emitter, "/", at.low, &line);
+    if (at.high)
+        emit_division(emitter, "%", size_floordiv(sizes, at.high, at.low), &line);
     text_format(emitter->out, "    const index_t d%u = %s;\n", a, text_get(&line));
     text_free(&line);
 }
@@ -296,7 +344,13 @@ static void emit_checked(struct emitter *emitter, const struct expression *at, s
     char name[NAME_SIZE];
     emit_value(emitter, at->arguments[0], name);
     text_format(line, "check_index(%s, ", name);
-    text_format(line, "%" PRId64 "LL, a.flag)", size_value(emitter->trace->index.sizes, at->size));
+    if (size_is_literal(emitter->trace->index.sizes, at->size)) {
+        text_format(line, "%" PRId64 "LL", size_value(emitter->trace->index.sizes, at->size));
+    } else {
+        text_add(line, "(long long)");
+        emit_size(emitter, at->size, line);
+    }
+    text_add(line, ", a.flag)");
     emitter->uses_flag = true;
 }
 

@@ -10,9 +10,18 @@
 #pragma once
 #include "codegen/trace.h"
 
+/* What a kernel is given, in the order of its struct. The names say what and which: p0, n1, m2. */
+struct arguments {
+    ARRAY(struct kernel_argument) list;
+};
+
+/* The number of the argument, which is added when it is not there; -1: out of memory. */
+int argument_find(struct arguments *arguments, enum argument_kind kind, int buffer, dim size);
+
 struct emitter {
     struct trace *trace;
     struct text *out;
+    struct arguments *arguments;
     bool wide;           /* index_t has 64 bits */
     const int *pointers; /* buffer -> number of its pointer argument; -1 */
     const bool *written; /* buffer -> the kernel stores to it */

@@ -19,11 +19,11 @@ struct kernel_builder {
     struct text defines;   /* COUNT, LENGTH, ... */
     bool wide, uses_flag;
     int lanes;
-    int64_t runs; /* COUNT */
+    dim runs; /* COUNT */
+    struct arguments arguments;
     uint32_t block, side;
     bool *visited; /* nodes that any part computes */
-    uint32_t blocks;
-    int64_t bytes;
+    dim blocks, bytes;
 };
 
 /* One for each kind; they fill functions, defines, runs and geometry. */
@@ -38,9 +38,6 @@ phasor_status kernel_search(struct kernel_builder *builder);
 
 /* -- shared ------------------------------------------------------------------------------------ */
 
-/* The order of dims in which a buffer's memory runs: largest stride first. */
-void kernel_memory_order(const struct kernel_builder *builder, const struct buffer *buffer,
-                         int order[RANK_MAX]);
 /* The number of lanes for elements of these dims in this order: a power of two up to `most` so that
  * lanes never leave the innermost dims they start in, or any that divides the count where the
  * buffer has no gaps. */
@@ -66,6 +63,8 @@ phasor_status kernel_pointers(struct kernel_builder *builder);
 /* Whether an address or count needs 64 bits. */
 bool kernel_is_wide(const struct kernel_builder *builder);
 dim kernel_count(const struct kernel_builder *builder, const dim *sizes, int rank);
+/* "#define NAME 77u", or the argument that brings the size. */
+void kernel_define(struct kernel_builder *builder, const char *name, dim size);
 /* An emitter over the builder's functions; its end says whether it failed. */
 phasor_status kernel_emitter(struct kernel_builder *builder, struct emitter *emitter);
 phasor_status kernel_emitter_end(struct kernel_builder *builder, struct emitter *emitter);

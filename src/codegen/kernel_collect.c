@@ -17,7 +17,7 @@ struct collection {
     const struct node *node, *base;
     form at[RANK_MAX]; /* the element of the result */
     expr value, sent;  /* value r, and whether it was sent here */
-    int64_t length;
+    dim length;
 };
 
 /* sent = sent && (the index there is the coordinate) */
@@ -46,16 +46,14 @@ static void match_below(struct collection *c, form coordinate, dim bound)
 static form sent_variable(struct collection *c)
 {
     struct index_pool *index = &c->builder->trace.index;
-    return index_variable(index, 'r', size_literal(index->sizes, c->length));
+    return index_variable(index, 'r', c->length);
 }
 
 /* The coordinate, kept inside what is read: where it lies outside nothing is sent. */
 static form clamped(struct collection *c, form coordinate, dim bound, dim size)
 {
-    struct sizes *sizes = c->builder->trace.index.sizes;
-    return size_value(sizes, bound) == size_value(sizes, size)
-               ? coordinate
-               : index_remainder(&c->builder->trace.index, coordinate, bound);
+    return bound == size ? coordinate
+                         : index_remainder(&c->builder->trace.index, coordinate, bound);
 }
 
 /* Along the axis, at the element's other coordinates. */
@@ -63,15 +61,14 @@ static void trace_scattered(struct collection *c)
 {
     const struct node *n = c->node, *index = graph_node(&c->builder->plan->graph, n->arguments[1]);
     const int axis = n->attributes.axis;
-    struct sizes *sizes = c->builder->trace.index.sizes;
     form there[RANK_MAX];
-    c->length = size_value(sizes, index->shape[axis]);
+    c->length = index->shape[axis];
     for (int d = 0; d < index->rank; d++)
         there[d] =
             d == axis ? sent_variable(c) : clamped(c, c->at[d], index->shape[d], c->base->shape[d]);
     match(c, n->arguments[1], there, c->at[axis], c->base->shape[axis]);
     for (int d = 0; d < index->rank; d++)
-        if (d != axis && size_value(sizes, index->shape[d]) != size_value(sizes, c->base->shape[d]))
+        if (d != axis && index->shape[d] != c->base->shape[d])
             match_below(c, c->at[d], index->shape[d]);
     c->value = trace_element(&c->builder->trace, n->arguments[2], there, 0);
 }
@@ -86,7 +83,7 @@ static void trace_put(struct collection *c)
     form place[RANK_MAX], there[RANK_MAX];
     int inner;
     const int rank = kernel_put_shape(c->builder, n, shape, &inner);
-    c->length = size_value(trace->index.sizes, kernel_count(c->builder, shape + axis, inner));
+    c->length = kernel_count(c->builder, shape + axis, inner);
     trace_unravel(trace, sent_variable(c), shape + axis, inner, place);
     for (int i = 0; i < count; i++) {
         form index_at[RANK_MAX];
@@ -159,10 +156,9 @@ phasor_status kernel_collect(struct kernel_builder *builder)
         c.base->dtype == DT_bool ? DT_bool : dtype_info[c.base->dtype].compute;
     builder->block = 128;
     builder->side = 1;
-    builder->runs = size_value(index->sizes, kernel_count(builder, c.base->shape, c.base->rank));
-    trace_unravel(&builder->trace,
-                  index_variable(index, 'i', size_literal(index->sizes, builder->runs)),
-                  c.base->shape, c.base->rank, c.at);
+    builder->runs = kernel_count(builder, c.base->shape, c.base->rank);
+    trace_unravel(&builder->trace, index_variable(index, 'i', builder->runs), c.base->shape,
+                  c.base->rank, c.at);
     if (c.node->op == OP_index_put)
         trace_put(&c);
     else
@@ -171,8 +167,8 @@ phasor_status kernel_collect(struct kernel_builder *builder)
     TRY(trace_status(&builder->trace));
     TRY(kernel_pointers(builder));
     TRY(kernel_pointer(builder, builder->kernel->stores[0].buffer, true));
-    text_format(&builder->defines, "#define LENGTH %llu\ntypedef %s acc_t;\n",
-                (unsigned long long)c.length, emit_type(accumulator));
+    kernel_define(builder, "LENGTH", c.length);
+    text_format(&builder->defines, "typedef %s acc_t;\n", emit_type(accumulator));
     TRY(emit_first(&c, base));
     TRY(emit_collect(&c, accumulator));
     return emit_collected(&c);

@@ -52,8 +52,7 @@ static void lane_coordinates(struct map *map, form run, int lane, form coordinat
 
 static form run_variable(struct kernel_builder *builder)
 {
-    return index_variable(&builder->trace.index, 'i',
-                          size_literal(builder->trace.index.sizes, builder->runs));
+    return index_variable(&builder->trace.index, 'i', builder->runs);
 }
 
 /* ROW: acc of this thread's elements, then of the row's threads. */
@@ -108,7 +107,7 @@ static void map_begin(struct map *map, struct kernel_builder *builder, const dim
 {
     const struct buffer *first = plan_buffer(builder->plan, builder->kernel->stores[0].buffer);
     *map = (struct map){.builder = builder, .rank = rank, .threads = 1, .runs = 1};
-    kernel_memory_order(builder, first, map->order);
+    memcpy(map->order, first->order, sizeof map->order);
     for (int d = 0; d < rank; d++)
         map->sizes[d] = shape[map->order[d]];
 }
@@ -116,12 +115,11 @@ static void map_begin(struct map *map, struct kernel_builder *builder, const dim
 static bool store_is_gapless(const struct map *map, const struct buffer *buffer)
 {
     struct sizes *sizes = map->builder->trace.index.sizes;
-    int64_t expected = 1;
+    dim expected = 1;
     for (int d = map->rank - 1; d >= 0; d--) {
-        if (size_value(sizes, map->sizes[d]) != 1 &&
-            size_value(sizes, buffer->strides[map->order[d]]) != expected)
+        if (map->sizes[d] != 1 && buffer->strides[map->order[d]] != expected)
             return false;
-        expected *= size_value(sizes, map->sizes[d]);
+        expected = size_mul(sizes, expected, map->sizes[d]);
     }
     return true;
 }
@@ -139,7 +137,10 @@ static int map_lanes(const struct map *map)
         gapless &= store_is_gapless(map, b);
     }
     const struct buffer *first = plan_buffer(map->builder->plan, kernel->stores[0].buffer);
-    if (map->rank == 0 || size_value(sizes, first->strides[map->order[map->rank - 1]]) > 1)
+    if (map->rank == 0)
+        return 1;
+    const dim stride = first->strides[map->order[map->rank - 1]];
+    if (!size_is_literal(sizes, stride) || size_value(sizes, stride) > 1)
         return 1;
     const int most = 16 / largest < 8 ? 16 / largest : 8;
     return kernel_lanes(map->builder, map->sizes, map->rank, most, gapless);
@@ -167,7 +168,8 @@ static void map_geometry(struct map *map, dim count)
 {
     struct kernel_builder *builder = map->builder;
     map->lane_count = builder->lanes * map->runs;
-    builder->runs = size_value(builder->trace.index.sizes, count) / map->lane_count;
+    builder->runs = size_floordiv(builder->trace.index.sizes, count,
+                                  size_literal(builder->trace.index.sizes, map->lane_count));
     builder->block = 128;
     builder->side = 1;
 }
@@ -213,8 +215,8 @@ phasor_status kernel_row(struct kernel_builder *builder)
     }
     map.reduction = graph_node(graph, builder->kernel->special);
     const struct node *a = graph_node(graph, map.reduction->arguments[0]);
-    row_shape(size_value(graph->sizes, a->shape[a->rank - 1]), dtype_size(n->dtype),
-              &builder->lanes, &map.threads, &map.runs);
+    row_shape(size_pin(graph->sizes, a->shape[a->rank - 1]), dtype_size(n->dtype), &builder->lanes,
+              &map.threads, &map.runs);
     map_geometry(&map, kernel_count(builder, map.sizes, map.rank));
     TRY(map_trace(&map));
     row_trace(&map);
@@ -263,7 +265,7 @@ int kernel_put_shape(struct kernel_builder *builder, const struct node *n, dim s
         for (int i = 0; i < count; i++) {
             const struct node *index = graph_node(graph, n->arguments[2 + i]);
             const int at = d - (*inner - index->rank);
-            if (at >= 0 && size_value(graph->sizes, index->shape[at]) != 1)
+            if (at >= 0 && index->shape[at] != 1)
                 shape[axis + d] = index->shape[at];
         }
     }
@@ -277,7 +279,7 @@ void kernel_broadcast(const struct kernel_builder *builder, value v, const form 
 {
     const struct node *n = graph_node(&builder->plan->graph, v);
     for (int d = 0; d < n->rank; d++)
-        out[d] = size_value(&builder->plan->sizes, n->shape[d]) == 1 ? 0 : at[rank - n->rank + d];
+        out[d] = n->shape[d] == 1 ? 0 : at[rank - n->rank + d];
 }
 
 static expr broadcast_element(struct kernel_builder *builder, value v, const form *at, int rank)
@@ -321,8 +323,7 @@ phasor_status kernel_scatter(struct kernel_builder *builder)
         map.order[d] = d;
     const struct buffer *buffer = plan_buffer(builder->plan, builder->kernel->stores[0].buffer);
     const bool trailing = n->op == OP_index_put && n->attributes.axis + inner < map.rank;
-    const bool runs =
-        trailing && size_value(builder->trace.index.sizes, buffer->strides[buffer->rank - 1]) == 1;
+    const bool runs = trailing && buffer->strides[buffer->rank - 1] == 1;
     const int most = 16 / dtype_size(buffer->dtype) < 8 ? 16 / dtype_size(buffer->dtype) : 8;
     builder->lanes = runs ? kernel_lanes(builder, map.sizes + map.rank - 1, 1, most, false) : 1;
     map_geometry(&map, kernel_count(builder, map.sizes, map.rank));

@@ -104,6 +104,11 @@ static void reduction_begin(struct reduction *reduction, struct kernel_builder *
                 reduction->axes[reduction->axis_count++] = d;
 }
 
+static bool is_fixed(const struct reduction *reduction, int axis)
+{
+    return plan_is_fixed(reduction->builder->plan, reduction->node->arguments[0], axis);
+}
+
 static int reduction_lanes(const struct reduction *reduction)
 {
     const int count = reduction->axis_count;
@@ -111,33 +116,41 @@ static int reduction_lanes(const struct reduction *reduction)
         return 1;
     const int nbytes = dtype_size(reduction->operand->dtype),
               most = 16 / nbytes < 8 ? 16 / nbytes : 8;
-    return kernel_lanes(reduction->builder,
-                        &reduction->operand->shape[reduction->operand->rank - 1], 1, most, false);
+    return is_fixed(reduction, reduction->operand->rank - 1)
+               ? kernel_lanes(reduction->builder,
+                              &reduction->operand->shape[reduction->operand->rank - 1], 1, most,
+                              false)
+               : 1;
 }
 
 /* A block for a row that is long; many rows in a block where rows are short, or where neighbours in
- * memory are other rows. */
-static void reduction_geometry(struct reduction *reduction, int64_t length)
+ * memory are other rows. Rows of any length are shared by as many threads whatever it is. */
+static void reduction_geometry(struct reduction *reduction, dim length)
 {
     struct kernel_builder *builder = reduction->builder;
     const int count = reduction->axis_count;
     const bool along_memory = count && reduction->axes[count - 1] == reduction->operand->rank - 1;
-    const uint32_t threads = kernel_power_of_two(length, along_memory ? 256 : 8);
+    bool fixed = true;
+    for (int i = 0; i < count; i++)
+        fixed &= is_fixed(reduction, reduction->axes[i]);
+    const uint32_t most = along_memory ? (fixed ? 256 : 128) : 8;
+    const uint32_t threads =
+        fixed ? kernel_power_of_two(size_pin(&builder->plan->sizes, length), most) : most;
     builder->block = threads > 128 ? threads : 128;
     builder->side = builder->block / threads;
     text_format(&builder->defines, "#define SIDE %u\n", builder->side);
 }
 
 /* The lanes of run r; none where there is nothing to reduce. */
-static phasor_status trace_lanes(struct reduction *reduction, int64_t length, expr lanes[LANES_MAX])
+static phasor_status trace_lanes(struct reduction *reduction, dim length, expr lanes[LANES_MAX])
 {
     struct kernel_builder *builder = reduction->builder;
     struct index_pool *index = &builder->trace.index;
     dim sizes[RANK_MAX];
     for (int i = 0; i < reduction->axis_count; i++)
         sizes[i] = reduction->operand->shape[reduction->axes[i]];
-    const form run = index_variable(index, 'r', size_literal(index->sizes, length));
-    for (int l = 0; l < builder->lanes && length > 0; l++) {
+    const form run = index_variable(index, 'r', length);
+    for (int l = 0; l < builder->lanes && length != 0; l++) {
         form reduced[RANK_MAX], at[RANK_MAX];
         const form element =
             index_offset(index, index_scale(index, run, size_literal(index->sizes, builder->lanes)),
@@ -158,13 +171,12 @@ phasor_status kernel_reduce(struct kernel_builder *builder)
     for (int i = 0; i < reduction.axis_count; i++)
         gone[i] = reduction.operand->shape[reduction.axes[i]];
     builder->lanes = reduction_lanes(&reduction);
-    const int64_t length =
-        size_value(index->sizes, kernel_count(builder, gone, reduction.axis_count)) /
-        builder->lanes;
-    builder->runs = size_value(index->sizes,
-                               kernel_count(builder, reduction.node->shape, reduction.node->rank));
+    const dim length =
+        size_floordiv(index->sizes, kernel_count(builder, gone, reduction.axis_count),
+                      size_literal(index->sizes, builder->lanes));
+    builder->runs = kernel_count(builder, reduction.node->shape, reduction.node->rank);
 
-    const form row = index_variable(index, 'i', size_literal(index->sizes, builder->runs));
+    const form row = index_variable(index, 'i', builder->runs);
     trace_unravel(&builder->trace, row, reduction.node->shape, reduction.node->rank, reduction.row);
     expr lanes[LANES_MAX] = {0};
     TRY(trace_lanes(&reduction, length, lanes));
@@ -177,8 +189,8 @@ phasor_status kernel_reduce(struct kernel_builder *builder)
     TRY(kernel_pointers(builder));
     TRY(kernel_pointer(builder, store->buffer, true));
     reduction_geometry(&reduction, length);
-    text_format(&builder->defines, "#define LENGTH %llu\n", (unsigned long long)length);
+    kernel_define(builder, "LENGTH", length);
     kernel_combination(builder, reduction.node->op, reduction.accumulator);
-    TRY(emit_accumulate(&reduction, lanes, length > 0 ? builder->lanes : 0));
+    TRY(emit_accumulate(&reduction, lanes, length != 0 ? builder->lanes : 0));
     return emit_epilogue(&reduction, element, address);
 }

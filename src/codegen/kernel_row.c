@@ -59,10 +59,8 @@ static phasor_status row_begin(struct row_kernel *k, struct kernel_builder *buil
             sizes[rank++] = k->operand->shape[d];
     builder->block = 128;
     builder->side = 1;
-    builder->runs = size_value(index->sizes, kernel_count(builder, sizes, rank));
-    trace_unravel(&builder->trace,
-                  index_variable(index, 'i', size_literal(index->sizes, builder->runs)), sizes,
-                  rank, k->row);
+    builder->runs = kernel_count(builder, sizes, rank);
+    trace_unravel(&builder->trace, index_variable(index, 'i', builder->runs), sizes, rank, k->row);
     form at[RANK_MAX];
     row_coordinates(k, element_variable(k, 'r'), at);
     k->element = trace_element(&builder->trace, k->node->arguments[0], at, 0);
@@ -73,9 +71,8 @@ static phasor_status row_begin(struct row_kernel *k, struct kernel_builder *buil
 
 static void define_length(struct row_kernel *k, const char *type_name, enum dtype type)
 {
-    const int64_t length = size_value(k->builder->trace.index.sizes, k->operand->shape[k->axis]);
-    text_format(&k->builder->defines, "#define LENGTH %llu\ntypedef %s %s;\n",
-                (unsigned long long)length, emit_type(type), type_name);
+    kernel_define(k->builder, "LENGTH", k->operand->shape[k->axis]);
+    text_format(&k->builder->defines, "typedef %s %s;\n", emit_type(type), type_name);
 }
 
 /* A function of the prologue whose body `write` fills in. */
@@ -178,7 +175,7 @@ phasor_status kernel_sort(struct kernel_builder *builder)
     define_length(&k, "item_t", k.operand->dtype);
     text_format(&builder->defines, "#define comes_before %s\n",
                 k.node->attributes.flag ? "above" : "below_or_number");
-    builder->runs *= size_value(builder->trace.index.sizes, k.operand->shape[k.axis]);
+    builder->runs = size_mul(builder->trace.index.sizes, builder->runs, k.operand->shape[k.axis]);
     TRY(emit_function(&k, "item_t load(const args &a, index_t i, index_t r)", write_load));
     emit_two(&k, "bool before(item_t x, item_t y)", k.operand->dtype);
     TRY(trace_result_along(&k, 'p'));

@@ -210,8 +210,7 @@ void trace_broadcast_coordinates(const struct trace *trace, value operand, const
 {
     const struct node *n = node_at(trace, operand);
     for (int d = 0; d < n->rank; d++)
-        out[d] =
-            size_value(trace->index.sizes, n->shape[d]) == 1 ? 0 : coordinates[rank - n->rank + d];
+        out[d] = n->shape[d] == 1 ? 0 : coordinates[rank - n->rank + d];
 }
 
 expr trace_broadcast(struct trace *trace, value operand, const form *coordinates, int rank, guard g)

@@ -42,6 +42,20 @@ static expr trace_clone(struct trace *trace, const struct node *n, const form *a
 }
 #define trace_contiguous trace_clone
 
+/* Whether the product `mine` is the smaller one and goes on growing: known where one is a multiple
+ * of the other, and asked otherwise. */
+static bool grows_first(struct sizes *sizes, dim mine, dim theirs)
+{
+    dim ratio;
+    if (mine != 0 && theirs != 0 && mine != theirs) {
+        if (size_divide_exactly(sizes, mine, theirs, &ratio))
+            return false;
+        if (size_divide_exactly(sizes, theirs, mine, &ratio))
+            return true;
+    }
+    return mine == theirs || !size_is_less(sizes, theirs, mine);
+}
+
 /* Dims that both sides have are passed on; what lies between two such places is flattened and cut
  * anew. */
 static expr trace_reshape(struct trace *trace, const struct node *n, const form *at, guard g)
@@ -54,13 +68,13 @@ static expr trace_reshape(struct trace *trace, const struct node *n, const form 
         dim mine = 1, theirs = 1;
         do { /* take dims until both products agree again */
             const bool more_mine = j_end < n->rank, more_theirs = i_end < a->rank;
-            if (more_mine && (size_value(sizes, mine) <= size_value(sizes, theirs) || !more_theirs))
+            if (more_mine && (!more_theirs || grows_first(sizes, mine, theirs)))
                 mine = size_mul(sizes, mine, n->shape[j_end++]);
             else if (more_theirs)
                 theirs = size_mul(sizes, theirs, a->shape[i_end++]);
             else
                 break;
-        } while (size_value(sizes, mine) != size_value(sizes, theirs));
+        } while (mine != theirs);
         trace_unravel(trace, trace_ravel(trace, at + j, n->shape + j, j_end - j), a->shape + i,
                       i_end - i, in + i);
         i = i_end;
@@ -108,7 +122,7 @@ static expr trace_select(struct trace *trace, const struct node *n, const form *
 static void diagonal_start(struct trace *trace, dim offset, dim start[2])
 {
     struct sizes *sizes = trace->index.sizes;
-    const bool right = size_value(sizes, offset) >= 0;
+    const bool right = !size_is_less(sizes, offset, 0);
     start[0] = right ? 0 : size_sub(sizes, 0, offset);
     start[1] = right ? offset : 0;
 }
@@ -244,7 +258,7 @@ static expr trace_insert(struct trace *trace, const struct node *n, const form *
     memcpy(in, at, (size_t)n->rank * sizeof *in);
 
     const struct choice before = choice_make(trace, at[a->axis], a->start, g);
-    if (before.answer == INDEX_ALWAYS || size_value(sizes, length) == 0)
+    if (before.answer == INDEX_ALWAYS || size_is_equal(sizes, length, 0))
         return trace_element(trace, n->arguments[0], at, g);
     const struct choice inside = choice_make(trace, at[a->axis], end, before.no);
     expr part = 0;
@@ -295,7 +309,7 @@ static expr trace_insert_diagonal(struct trace *trace, const struct node *n, con
         if (d != row && d != column)
             in[to++] = at[d];
     in[to] = index_offset(index, at[row], size_sub(sizes, 0, start[0]));
-    if (size_value(sizes, length) == 0 || below.answer == INDEX_ALWAYS || on.answer == INDEX_NEVER)
+    if (size_is_equal(sizes, length, 0) || below.answer == INDEX_ALWAYS || on.answer == INDEX_NEVER)
         return base;
     const expr part = trace_element(trace, n->arguments[1], in, on.yes);
     return choice_join(trace, &below, base, choice_join(trace, &on, part, base));

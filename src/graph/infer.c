@@ -40,6 +40,21 @@ phasor_status infer_fail(const struct inference *in, const char *what)
     return status;
 }
 
+/* A dim of size 1 gives way: the literal 1 always, a symbol only because of the value it has. */
+static bool broadcast_dim(struct inference *in, dim *mine, dim other)
+{
+    struct sizes *sizes = in->graph->sizes;
+    const int64_t here = size_at(in, *mine), there = size_at(in, other);
+    const dim one = here == 1 ? *mine : other;
+    if (here != there && here != 1 && there != 1)
+        return false;
+    if (here != there)
+        size_pin_symbols(sizes, one);
+    if (here == there ? *mine == 1 || (here != 1 && size_is_literal(sizes, other)) : here == 1)
+        *mine = other; /* of two equal sizes the literal says more, unless it is 1 */
+    return true;
+}
+
 /* Merges a shape into the result's, aligned at the last dim. */
 static phasor_status broadcast(struct inference *in, const dim *shape, int rank)
 {
@@ -51,14 +66,8 @@ static phasor_status broadcast(struct inference *in, const dim *shape, int rank)
     const int common = rank < n->rank ? rank : n->rank;
     n->rank = rank > n->rank ? rank : n->rank;
     for (int d = 1; d <= common; d++) {
-        dim *mine = &in->shape[n->rank - d];
-        const dim other = shape[rank - d];
-        if (size_at(in, *mine) == 1)
-            *mine = other;
-        else if (size_at(in, other) != 1 && size_at(in, other) != size_at(in, *mine))
+        if (!broadcast_dim(in, &in->shape[n->rank - d], shape[rank - d]))
             return infer_fail(in, "shapes do not broadcast");
-        else if (size_at(in, other) != 1 && size_is_literal(in->graph->sizes, other))
-            *mine = other; /* of two equal sizes the literal says more */
     }
     return PHASOR_OK;
 }

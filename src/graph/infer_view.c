@@ -72,10 +72,12 @@ phasor_status infer_expand(struct inference *in)
     if (a->rank > in->node->rank)
         return infer_fail(in, "fewer dims than the operand");
     for (int d = 1; d <= a->rank; d++) {
-        const int64_t old = size_at(in, a->shape[a->rank - d]),
-                      new = size_at(in, in->shape[in->node->rank - d]);
+        const dim from = a->shape[a->rank - d];
+        const int64_t old = size_at(in, from), new = size_at(in, in->shape[in->node->rank - d]);
         if (old != new &&old != 1)
             return infer_fail(in, "only dims of size 1 can grow");
+        if (old != new)
+            size_pin_symbols(in->graph->sizes, from);
     }
     return PHASOR_OK;
 }

@@ -104,6 +104,7 @@ void sizes_free(struct sizes *sizes)
 {
     array_free(&sizes->nodes);
     array_free(&sizes->symbols);
+    array_free(&sizes->guards);
     intern_free(&sizes->table);
     *sizes = (struct sizes){0};
 }
@@ -139,7 +140,8 @@ dim size_symbol(struct sizes *sizes, const char *name, int64_t low, int64_t high
     if (!found) {
         char *copy = arena_string(sizes->arena, name);
         const int index = (int)sizes->symbols.count;
-        if (!copy || !array_push(&sizes->symbols, (struct size_symbol){copy, low, high, value, 0}))
+        if (!copy ||
+            !array_push(&sizes->symbols, (struct size_symbol){copy, low, high, value, 0, false}))
             return size_fail(sizes, PHASOR_ERROR_MEMORY, NULL);
         size = node_intern(sizes, (struct size_node){.kind = SIZE_SYMBOL, .symbol = index});
         sizes->symbols.at[index].size = size;
@@ -450,42 +452,42 @@ bool size_divide_exactly(struct sizes *sizes, dim a, dim b, dim *quotient)
 
 /* -- the other operators ----------------------------------------------------------------------- */
 
-static bool integer_power(int64_t base, int64_t exponent, int64_t *out)
+/* a = multiples * b + rest, with as much in the multiples as can be. */
+static bool size_split(struct sizes *sizes, dim a, dim b, dim *multiples, dim *rest)
 {
-    *out = 1;
-    if (exponent < 0 || exponent > 63)
-        return false;
-    for (int64_t i = 0; i < exponent; i++)
-        if (__builtin_mul_overflow(*out, base, out))
-            return false;
-    return true;
+    struct sum x, left = {0};
+    dim ratio;
+    sum_of(sizes, a, &x);
+    *multiples = 0;
+    for (int i = 0; i < x.count; i++) {
+        const dim term = size_add_scaled(sizes, 0, x.terms[i].term, x.terms[i].factor);
+        if (size_divide_exactly(sizes, term, b, &ratio))
+            *multiples = size_add(sizes, *multiples, ratio);
+        else
+            left.terms[left.count++] = x.terms[i];
+    }
+    left.literal = x.literal;
+    *rest = sum_intern(sizes, &left);
+    return *multiples != 0;
 }
 
-static bool binary_value(enum size_kind kind, int64_t a, int64_t b, int64_t *out)
+/* (k*x + r) // k = x + r // k, where the latter is known. */
+static bool floordiv_simplify(struct sizes *sizes, dim a, dim b, dim *out)
 {
-    switch (kind) {
-    case SIZE_FLOORDIV:
-        if (b == 0 || (a == INT64_MIN && b == -1))
-            return false;
-        *out = a / b - (a % b != 0 && (a % b < 0) != (b < 0));
-        return true;
-    case SIZE_MOD:
-        if (b == 0 || (a == INT64_MIN && b == -1))
-            return false;
-        *out = a % b;
-        *out += (*out != 0 && (*out < 0) != (b < 0)) ? b : 0;
-        return true;
-    case SIZE_MINIMUM: *out = a < b ? a : b; return true;
-    case SIZE_MAXIMUM: *out = a > b ? a : b; return true;
-    case SIZE_EQ: *out = a == b; return true;
-    case SIZE_NE: *out = a != b; return true;
-    case SIZE_LT: *out = a < b; return true;
-    case SIZE_LE: *out = a <= b; return true;
-    case SIZE_AND: *out = a && b; return true;
-    case SIZE_OR: *out = a || b; return true;
-    case SIZE_POW: return integer_power(a, b, out);
-    default: return false;
-    }
+    dim multiples, rest, quotient;
+    if (size_is_literal(sizes, a) || !size_split(sizes, a, b, &multiples, &rest))
+        return false;
+    const struct size_node r = sizes->nodes.at[rest], d = sizes->nodes.at[b];
+    if (r.kind == SIZE_LITERAL && d.kind == SIZE_LITERAL)
+        quotient = size_binary(sizes, SIZE_FLOORDIV, rest, b);
+    else if (r.low >= 0 && r.high < d.low)
+        quotient = 0;
+    else if (r.high < 0 && d.low > 0 && r.low >= -d.low)
+        quotient = size_literal(sizes, -1);
+    else
+        return false;
+    *out = size_add(sizes, multiples, quotient);
+    return true;
 }
 
 /* What bounds and structure decide without knowing the symbols; true when *out was set. */
@@ -501,12 +503,17 @@ static bool binary_simplify(struct sizes *sizes, enum size_kind kind, dim a, dim
     }
     if (kind == SIZE_FLOORDIV)
         return size_divide_exactly(sizes, a, b, out) ||
-               (x->low >= 0 && x->high < y->low ? (*out = 0, true) : false);
+               (x->low >= 0 && x->high < y->low ? (*out = 0, true)
+                                                : floordiv_simplify(sizes, a, b, out));
     if (kind == SIZE_MOD) {
         dim quotient;
         if (size_divide_exactly(sizes, a, b, &quotient))
             return *out = 0, true;
-        return x->low >= 0 && x->high < y->low ? (*out = a, true) : false;
+        if (x->low >= 0 && x->high < y->low)
+            return *out = a, true;
+        dim rest;
+        return !size_is_literal(sizes, a) && size_split(sizes, a, b, &quotient, &rest) &&
+               (*out = size_binary(sizes, SIZE_MOD, rest, b), true);
     }
     const bool equal = a == b, apart = x->high < y->low || y->high < x->low;
     if ((kind == SIZE_EQ || kind == SIZE_NE) && (equal || apart))
@@ -548,7 +555,7 @@ static void binary_bounds(struct size_node *node, const struct size_node *x,
 dim size_binary(struct sizes *sizes, enum size_kind kind, dim a, dim b)
 {
     int64_t value;
-    if (!binary_value(kind, size_value(sizes, a), size_value(sizes, b), &value))
+    if (!size_binary_value(kind, size_value(sizes, a), size_value(sizes, b), &value))
         return kind == SIZE_POW ? size_overflow(sizes)
                                 : size_fail(sizes, PHASOR_ERROR_INPUT, "is divided by zero");
     if (size_is_literal(sizes, a) && size_is_literal(sizes, b))

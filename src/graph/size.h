@@ -8,8 +8,10 @@
  *
  * Each expression has a value: what it is for the values that the symbols have now (an example at
  * load, the call's sizes in a specialisation). Decisions are made on values; where a symbol is
- * bound to a literal it is gone from the pool. Failure (memory, overflow of 64 bits, division by
- * zero) sticks in the pool; the result is then the size 0.
+ * bound to a literal it is gone from the pool. What must hold for other values of the symbols too
+ * is asked for: size_is_equal, size_is_less and size_pin prove it or note the answer as a guard.
+ * Failure (memory, overflow of 64 bits, division by zero) sticks in the pool; the result is then
+ * the size 0.
  */
 #pragma once
 #include "base/intern.h"
@@ -60,12 +62,21 @@ struct size_symbol {
     int64_t low, high; /* inclusive range */
     int64_t value;
     dim size;
+    bool pinned; /* its present value decided something that no guard says */
+};
+
+/* What was answered by looking at values: a == b, or a < b. */
+struct size_guard {
+    enum { GUARD_EQUAL, GUARD_LESS } kind;
+    dim a, b;
+    bool answer;
 };
 
 struct sizes {
     struct arena *arena;
     ARRAY(struct size_node) nodes;
     ARRAY(struct size_symbol) symbols;
+    ARRAY(struct size_guard) guards;
     struct intern table;
     phasor_status status; /* the first failure */
 };
@@ -95,8 +106,26 @@ static inline dim size_max(struct sizes *s, dim a, dim b)
 {
     return size_binary(s, SIZE_MAXIMUM, a, b);
 }
+/* Whether a == b, a < b: proved, or the answer for the present values, which becomes a guard. */
+bool size_is_equal(struct sizes *sizes, dim a, dim b);
+bool size_is_less(struct sizes *sizes, dim a, dim b);
+/* The present value, which becomes a guard unless it is a literal. */
+int64_t size_pin(struct sizes *sizes, dim d);
+/* Whether n divides it whatever the symbols are. */
+bool size_is_multiple(struct sizes *sizes, dim d, int64_t n);
+/* Marks the symbols of an expression as pinned: what was built rests on their present values. */
+void size_pin_symbols(struct sizes *sizes, dim d);
+/* The values of all expressions for these values of the symbols, in out[nodes.count]. false: one
+ * does not fit in 64 bits, or is divided by zero. */
+bool sizes_evaluate(const struct sizes *sizes, const int64_t *symbols, int64_t *out);
+/* Whether every guard is answered for these values of the expressions as it was. */
+bool sizes_guards_hold(const struct sizes *sizes, const int64_t *values);
+
 /* a / b when that leaves no rest whatever the symbols are; false otherwise. */
 bool size_divide_exactly(struct sizes *sizes, dim a, dim b, dim *quotient);
+
+/* For size_ask.c: what an operator gives; false where it gives nothing. */
+bool size_binary_value(enum size_kind kind, int64_t a, int64_t b, int64_t *out);
 
 static inline int64_t size_value(const struct sizes *s, dim d)
 {

@@ -181,19 +181,66 @@ static phasor_status check_conditions(const struct graph *graph)
     return PHASOR_OK;
 }
 
-phasor_status bind_graph(struct plan *plan, const struct graph *real, const int64_t *symbol_values)
+static bool is_integer_input(const struct graph *real, const struct size_symbol *symbol)
+{
+    for (size_t i = 0; i < real->inputs.count; i++)
+        if (real->inputs.at[i].kind == PHASOR_INT && real->inputs.at[i].size == symbol->size)
+            return true;
+    return false;
+}
+
+/* A symbol stays one in a generic plan unless it was found that its value decides. A dim of 0 always
+ * does: there is nothing to launch. */
+static dim bind_one(struct plan *plan, const struct graph *real, const struct size_symbol *symbol,
+                    int64_t size, bool literal)
+{
+    int64_t low = symbol->low;
+    if (!is_integer_input(real, symbol)) {
+        literal |= size < 1;
+        low = low > 1 ? low : 1;
+    }
+    return literal ? size_literal(&plan->sizes, size)
+                   : size_symbol(&plan->sizes, symbol->name, low, symbol->high, size);
+}
+
+static bool pinned_take(const struct plan *plan, const struct graph *real, bool *literal)
+{
+    bool any = false;
+    for (size_t i = 0; i < plan->sizes.symbols.count; i++)
+        for (size_t s = 0; s < real->sizes->symbols.count; s++)
+            if (plan->sizes.symbols.at[i].pinned &&
+                strcmp(plan->sizes.symbols.at[i].name, real->sizes->symbols.at[s].name) == 0)
+                any = literal[s] = true;
+    return any;
+}
+
+static phasor_status bind_once(struct plan *plan, const struct graph *real, const int64_t *values,
+                               const bool *literal, dim *replacement)
 {
     TRY(sizes_init(&plan->sizes, &plan->arena));
     TRY(graph_init(&plan->graph, &plan->arena, &plan->sizes, real->name));
-    dim *replacement = NEW(&plan->arena, dim, real->sizes->symbols.count);
-    if (!replacement)
-        return fail_memory();
     for (size_t s = 0; s < real->sizes->symbols.count; s++)
-        replacement[s] = size_literal(&plan->sizes, symbol_values[s]);
+        replacement[s] = bind_one(plan, real, &real->sizes->symbols.at[s], values[s], literal[s]);
     const phasor_status status = graph_rebind(&plan->graph, real, replacement);
     /* What does not work out for these sizes is a matter of the call, not of the file. */
-    if (status == PHASOR_ERROR_FILE)
-        return fail_in(PHASOR_ERROR_INPUT, "with these sizes");
-    TRY(status);
+    return status == PHASOR_ERROR_FILE ? fail_in(PHASOR_ERROR_INPUT, "with these sizes") : status;
+}
+
+phasor_status bind_graph(struct plan *plan, const struct graph *real, const int64_t *symbol_values,
+                         bool generic)
+{
+    const size_t symbols = real->sizes->symbols.count;
+    dim *replacement = NEW(&plan->arena, dim, symbols);
+    bool *literal = NEW(&plan->arena, bool, symbols);
+    if (!replacement || !literal)
+        return fail_memory();
+    memset(literal, !generic, symbols);
+    plan->program = real;
+    TRY(bind_once(plan, real, symbol_values, literal, replacement));
+    while (pinned_take(plan, real, literal)) {
+        graph_free(&plan->graph);
+        sizes_free(&plan->sizes);
+        TRY(bind_once(plan, real, symbol_values, literal, replacement));
+    }
     return check_conditions(&plan->graph);
 }

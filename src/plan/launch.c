@@ -9,6 +9,19 @@
 
 enum { PARTS_MAX = 8 };
 
+/* A divisor: see device.cuh. Kernels that use one count below 2^31. */
+int64_t kernel_argument_bits(const struct kernel_argument *argument, int64_t size)
+{
+    if (argument->kind != ARGUMENT_DIVISOR || size < 1 || size > INT32_MAX)
+        return size;
+    uint64_t shift = 0;
+    while ((uint64_t)1 << shift < (uint64_t)size)
+        shift++;
+    const uint64_t multiplier =
+        (((uint64_t)1 << (31 + shift)) + (uint64_t)size - 1) / (uint64_t)size;
+    return (int64_t)(multiplier | shift << 32);
+}
+
 static bool stores_in_place(const struct fusion *f, const struct kernel *kernel)
 {
     for (int s = 0; s < kernel->store_count; s++) {

@@ -132,7 +132,7 @@ phasor_status plan_make(const struct graph *logical, const struct graph *real,
     if (!values)
         return fail_memory();
     TRY(bind_symbols(logical, call, values));
-    TRY(bind_graph(plan, real, values));
+    TRY(bind_graph(plan, real, values, options->generic));
     TRY(layout_infer(&plan->graph, call, &plan->arena, &layouts));
     TRY(plan_fuse(plan, call, layouts, options));
     return plan_memory(plan);

@@ -8,9 +8,62 @@
  */
 #include "plan/fusion.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* -- buffers ----------------------------------------------------------------------------------- */
+
+/* Dims as memory runs, largest stride first. A dim of size 1 has no place of its own: it stays where
+ * it is. */
+static void memory_order(const struct sizes *sizes, const struct node *n, const int64_t *strides,
+                         int *order)
+{
+    for (int d = 0; d < n->rank; d++) {
+        int at = d;
+        while (at > 0 && size_value(sizes, n->shape[d]) != 1 &&
+               strides[order[at - 1]] < strides[d]) {
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = d;
+    }
+}
+
+/* A stride that follows from no size: a symbol of its own, times the power of two that is known to
+ * divide it. */
+static dim stride_symbol(struct fusion *f, int64_t stride, int axis)
+{
+    enum { POWER_MOST = 16 };
+    struct sizes *sizes = f->graph->sizes;
+    char name[32];
+    int64_t power = 1;
+    while (power < POWER_MOST && stride % (2 * power) == 0)
+        power *= 2;
+    snprintf(name, sizeof name, "stride%zu_%d", f->plan->buffers.count, axis);
+    return size_mul(sizes, size_literal(sizes, power),
+                    size_symbol(sizes, name, 1, INT64_MAX, stride / power));
+}
+
+/* Strides as expressions: those without gaps follow from the sizes. In a plan of literals they are
+ * literals too. */
+static void buffer_strides(struct fusion *f, const struct node *n, const int64_t *strides,
+                           struct buffer *buffer)
+{
+    struct sizes *sizes = f->graph->sizes;
+    dim expected = 1;
+    memory_order(sizes, n, strides, buffer->order);
+    for (int k = n->rank - 1; k >= 0; k--) {
+        const int d = buffer->order[k];
+        const int64_t size = size_value(sizes, n->shape[d]);
+        const bool fixed = strides[d] <= 1 || buffer->kind == BUFFER_DATA ||
+                           buffer->kind == BUFFER_STATE || !f->options->generic;
+        if (size > 1 && size_value(sizes, expected) != strides[d])
+            expected = fixed ? size_literal(sizes, strides[d]) : stride_symbol(f, strides[d], d);
+        buffer->strides[d] = f->options->generic ? expected : size_literal(sizes, strides[d]);
+        expected = size_mul(sizes, expected, n->shape[d]);
+    }
+}
 
 static phasor_status buffer_add(struct fusion *f, struct buffer buffer, value v,
                                 const int64_t *strides, int *out)
@@ -26,10 +79,10 @@ static phasor_status buffer_add(struct fusion *f, struct buffer buffer, value v,
     for (int d = 0; d < n->rank; d++) {
         const int64_t size = size_value(sizes, n->shape[d]);
         buffer.sizes[d] = n->shape[d];
-        buffer.strides[d] = size_literal(sizes, strides[d]);
         last += (size - 1) * (strides[d] > 0 ? strides[d] : 0);
         empty |= size == 0;
     }
+    buffer_strides(f, n, strides, &buffer);
     buffer.nbytes = empty ? 0 : (last + 1) * dtype_size(n->dtype);
     buffer.base = (int)f->plan->buffers.count;
     if (!array_push(&f->plan->buffers, buffer))

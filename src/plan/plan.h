@@ -37,6 +37,7 @@ struct call_shape {
 
 struct plan_options {
     bool own_outputs;
+    bool generic; /* sizes of the call stay symbols with these values; else they are literals */
 };
 
 /* -- buffers ----------------------------------------------------------------------------------- */
@@ -58,6 +59,7 @@ struct buffer {
     enum dtype dtype;
     int rank;
     dim sizes[RANK_MAX], strides[RANK_MAX]; /* elements */
+    int order[RANK_MAX];                    /* dims as memory runs, largest stride first */
     int alignment;                          /* bytes, of the first element */
     value node; /* what it holds (its last value, where it is written in place) */
     int base;   /* DATA of one storage: the buffer whose pointer serves for it; itself otherwise */
@@ -86,12 +88,21 @@ struct kernel_store {
     bool copy; /* the node is in memory already: it is loaded, not computed again */
 };
 
-/* One argument of a kernel, in the order of its struct. */
-struct kernel_argument {
-    bool is_buffer;
-    int buffer; /* is_buffer */
-    dim size;   /* otherwise: a size, by value */
+/* One argument of a kernel, in the order of its struct; each takes 8 bytes. */
+enum argument_kind {
+    ARGUMENT_BUFFER, /* an address */
+    ARGUMENT_SIZE,   /* a size that is no literal */
+    ARGUMENT_DIVISOR /* a size as what device.cuh divides by it with */
 };
+
+struct kernel_argument {
+    enum argument_kind kind;
+    int buffer;
+    dim size;
+};
+
+/* The 8 bytes of an argument that is no buffer. */
+int64_t kernel_argument_bits(const struct kernel_argument *argument, int64_t size);
 
 enum { STORES_MAX = 8 };
 
@@ -107,12 +118,13 @@ struct kernel {
     const char *operators; /* "mul, cast" */
     const char *source;
     struct hash key;
-    uint32_t grid, block;
+    uint32_t block;
+    dim grid; /* blocks */
     int argument_count;
     struct kernel_argument *arguments;
     int argument_bytes;
     int flag_argument; /* byte offset of the pointer to the out-of-range flag; -1: none */
-    int64_t bytes;     /* that it must move: each operand read once, each result written once */
+    dim bytes;         /* that it must move: each operand read once, each result written once */
 };
 
 /* -- outputs ----------------------------------------------------------------------------------- */
@@ -135,7 +147,8 @@ struct plan_output {
 struct plan {
     struct arena arena;
     struct sizes sizes;
-    struct graph graph; /* bound */
+    struct graph graph;          /* bound */
+    const struct graph *program; /* the real graph, with the same numbers of values */
     ARRAY(struct buffer) buffers;
     ARRAY(struct kernel) kernels;
     int *buffer_of; /* value -> index in buffers that holds it; -1 */
@@ -153,8 +166,10 @@ struct plan {
  * PHASOR_ERROR_INPUT names the input and both sizes. */
 phasor_status bind_symbols(const struct graph *logical, const struct call_shape *call,
                            int64_t *symbol_values);
-/* The graph for these values of the symbols, in the plan's arena. */
-phasor_status bind_graph(struct plan *plan, const struct graph *real, const int64_t *symbol_values);
+/* The graph for these values of the symbols, in the plan's arena: literals, or, where `generic`,
+ * symbols that have these values. */
+phasor_status bind_graph(struct plan *plan, const struct graph *real, const int64_t *symbol_values,
+                         bool generic);
 
 /* Strides, offset and memory of a value as eager PyTorch has them. */
 struct layout {
@@ -178,6 +193,24 @@ void plan_free(struct plan *plan);
 /* How a row of `length` elements is shared (row.c): lanes of up to 16 bytes, a power of two of
  * threads, runs of a thread. false: it does not divide so. */
 bool row_shape(int64_t length, int nbytes, int *lanes, int *threads, int *runs);
+
+/* For the sizes of the call. */
+static inline int64_t plan_size(const struct plan *plan, dim size)
+{
+    return size_value(&plan->sizes, size);
+}
+static inline uint32_t plan_grid(const struct plan *plan, const struct kernel *kernel)
+{
+    return (uint32_t)plan_size(plan, kernel->grid);
+}
+
+/* Whether the program itself, and not only this call, says how large axis d of v is. What decides
+ * the order of a reduction's sums rests on this alone, so that the bits of a result do not depend on
+ * the mode. */
+static inline bool plan_is_fixed(const struct plan *plan, value v, int axis)
+{
+    return size_is_literal(plan->program->sizes, graph_node(plan->program, v)->shape[axis]);
+}
 
 /* -- the plan's parts, for codegen ------------------------------------------------------------- */
 

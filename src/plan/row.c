@@ -155,7 +155,8 @@ static bool row_fuses(struct fusion *f, value v, bool *reached, value *reader)
         (!is_row_major(f, buffer) || f->plan->buffers.at[buffer].kind == BUFFER_INPUT ||
          f->plan->buffers.at[buffer].kind == BUFFER_STATE))
         return false;
-    return row_shape(size_value(f->graph->sizes, a->shape[a->rank - 1]),
+    return plan_is_fixed(f->plan, n->arguments[0], a->rank - 1) &&
+           row_shape(size_value(f->graph->sizes, a->shape[a->rank - 1]),
                      dtype_size(fusion_node(f, *reader)->dtype), &lanes, &threads, &runs);
 }
 

@@ -139,7 +139,7 @@ static bool buffer_is_used(const struct plan *plan, size_t buffer)
 {
     for (size_t k = 0; k < plan->kernels.count; k++)
         for (int i = 0; !plan->kernels.at[k].setup && i < plan->kernels.at[k].argument_count; i++)
-            if (plan->kernels.at[k].arguments[i].is_buffer &&
+            if (plan->kernels.at[k].arguments[i].kind == ARGUMENT_BUFFER &&
                 plan->kernels.at[k].arguments[i].buffer == (int)buffer)
                 return true;
     return false;
@@ -152,7 +152,7 @@ static void bytes_count(struct bench *bench)
     const struct plan *plan = &bench->plan;
     int64_t outside = 0, moved = 0;
     for (size_t k = 0; k < plan->kernels.count; k++)
-        moved += plan->kernels.at[k].setup ? 0 : plan->kernels.at[k].bytes;
+        moved += plan->kernels.at[k].setup ? 0 : plan_size(plan, plan->kernels.at[k].bytes);
     for (size_t b = 0; b < plan->buffers.count; b++)
         if (plan->buffers.at[b].kind != BUFFER_WORK && buffer_is_used(plan, b))
             outside += buffer_bytes(plan, &plan->buffers.at[b]);

@@ -21,11 +21,11 @@ static phasor_status make_arguments(struct recipe *recipe, const struct plan *pl
         return fail_memory();
     for (int i = 0; i < from->argument_count; i++) {
         const struct kernel_argument *argument = &from->arguments[i];
-        arguments[i].is_buffer = argument->is_buffer;
-        if (argument->is_buffer)
+        arguments[i].is_buffer = argument->kind == ARGUMENT_BUFFER;
+        if (arguments[i].is_buffer)
             arguments[i].buffer = argument->buffer;
         else
-            arguments[i].size = size_value(&plan->sizes, argument->size);
+            arguments[i].size = kernel_argument_bits(argument, plan_size(plan, argument->size));
     }
     to->arguments = arguments;
     to->argument_count = from->argument_count;
@@ -56,9 +56,9 @@ static phasor_status make_kernel(struct recipe *recipe, const struct plan *plan,
                                  struct recipe_kernel *to)
 {
     *to = (struct recipe_kernel){.setup = from->setup,
-                                 .grid = from->grid,
+                                 .grid = plan_grid(plan, from),
                                  .block = from->block,
-                                 .bytes = from->bytes,
+                                 .bytes = plan_size(plan, from->bytes),
                                  .argument_bytes = from->argument_bytes,
                                  .flag_argument = from->flag_argument};
     to->name = arena_string(&recipe->arena, from->name);

@@ -49,10 +49,11 @@ static void plan_print_kernels(const struct plan *plan, struct text *out)
     text_format(out, "kernels\n");
     for (size_t k = 0; k < plan->kernels.count; k++) {
         const struct kernel *kernel = &plan->kernels.at[k];
+        const int64_t moved = plan_size(plan, kernel->bytes);
         text_format(out, "  %-40s %8u x %-4u %12" PRId64 " bytes  %s%s\n", kernel->name,
-                    kernel->grid, kernel->block, kernel->bytes, kernel->operators,
+                    plan_grid(plan, kernel), kernel->block, moved, kernel->operators,
                     kernel->setup ? " (once)" : "");
-        bytes += kernel->setup ? 0 : kernel->bytes;
+        bytes += kernel->setup ? 0 : moved;
     }
     text_format(out, "  %" PRId64 " bytes are moved in a call\n", bytes);
 }
@@ -101,9 +102,10 @@ static void json_kernels(const struct plan *plan, struct text *out)
         text_format(out,
                     ", \"bytes\": %" PRId64
                     ", \"setup\": %s, \"grid\": %u, \"block\": %u, \"buffers\": [",
-                    kernel->bytes, kernel->setup ? "true" : "false", kernel->grid, kernel->block);
+                    plan_size(plan, kernel->bytes), kernel->setup ? "true" : "false",
+                    plan_grid(plan, kernel), kernel->block);
         for (int i = 0, shown = 0; i < kernel->argument_count; i++)
-            if (kernel->arguments[i].is_buffer)
+            if (kernel->arguments[i].kind == ARGUMENT_BUFFER)
                 text_format(out, "%s%d", shown++ ? ", " : "", kernel->arguments[i].buffer);
         text_add(out, "]}");
     }
@@ -198,7 +200,7 @@ static phasor_status kernel_header(const struct plan *plan, const struct plan_pa
         }
         text_add(out, "\n");
     }
-    text_format(out, " * %u blocks of %u threads%s */\n", kernel->grid, kernel->block,
+    text_format(out, " * %u blocks of %u threads%s */\n", plan_grid(plan, kernel), kernel->block,
                 kernel->setup ? ", once for these sizes" : "");
     memory_free(marked);
     return PHASOR_OK;

@@ -307,15 +307,18 @@ phasor_status graph_run_launch(struct graph_run *run, struct host_module *module
         const struct kernel *kernel = &run->plan.kernels.at[k];
         char arguments[4096] = {0};
         for (int i = 0; i < kernel->argument_count; i++) {
-            void *pointer = buffer_pointer(run, kernel->arguments[i].buffer);
-            memcpy(arguments + 8 * i, &pointer, 8);
+            const struct kernel_argument *argument = &kernel->arguments[i];
+            int64_t bits = kernel_argument_bits(argument, plan_size(&run->plan, argument->size));
+            if (argument->kind == ARGUMENT_BUFFER)
+                bits = (int64_t)(intptr_t)buffer_pointer(run, argument->buffer);
+            memcpy(arguments + 8 * i, &bits, 8);
         }
         if (kernel->flag_argument >= 0) {
             uint32_t *flag = &run->flag;
             memcpy(arguments + kernel->flag_argument, &flag, 8);
         }
-        if (!host_launch(module, run->first + (int)k, kernel->name, kernel->grid, kernel->block,
-                         arguments))
+        if (!host_launch(module, run->first + (int)k, kernel->name, plan_grid(&run->plan, kernel),
+                         kernel->block, arguments))
             return fail(PHASOR_ERROR_DEVICE, "%s: %s", kernel->name, host_error());
     }
     return PHASOR_OK;

@@ -113,8 +113,7 @@ void case_close(struct case_run *c)
 
 phasor_status case_plan(struct case_run *c, const struct templates *templates)
 {
-    TRY(plan_make(&c->program.graph, &c->real, &c->call, &(struct plan_options){0},
-                  &c->plan));
+    TRY(plan_make(&c->program.graph, &c->real, &c->call, &(struct plan_options){0}, &c->plan));
     return codegen_plan(&c->plan, templates);
 }
 
@@ -182,15 +181,18 @@ phasor_status case_launch(struct case_run *c, struct host_module *module, int fi
         const struct kernel *kernel = &c->plan.kernels.at[k];
         char arguments[4096] = {0};
         for (int i = 0; i < kernel->argument_count; i++) {
-            void *pointer = buffer_pointer(c, kernel->arguments[i].buffer);
-            memcpy(arguments + 8 * i, &pointer, 8);
+            const struct kernel_argument *argument = &kernel->arguments[i];
+            int64_t bits = kernel_argument_bits(argument, plan_size(&c->plan, argument->size));
+            if (argument->kind == ARGUMENT_BUFFER)
+                bits = (int64_t)(intptr_t)buffer_pointer(c, argument->buffer);
+            memcpy(arguments + 8 * i, &bits, 8);
         }
         if (kernel->flag_argument >= 0) {
             uint32_t *flag = &c->flag;
             memcpy(arguments + kernel->flag_argument, &flag, 8);
         }
-        if (!host_launch(module, first + (int)k, kernel->name, kernel->grid, kernel->block,
-                         arguments))
+        if (!host_launch(module, first + (int)k, kernel->name, plan_grid(&c->plan, kernel),
+                         kernel->block, arguments))
             return fail(PHASOR_ERROR_DEVICE, "%s: %s", kernel->name, host_error());
     }
     return PHASOR_OK;

@@ -3,6 +3,8 @@
  *
  * Criterion runs each test in a child that ends without the sanitizer's own check. */
 #pragma once
+#include "support/leak_options.h"
+
 #include <criterion/criterion.h>
 
 #if defined(__SANITIZE_ADDRESS__)
