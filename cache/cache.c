@@ -7,18 +7,9 @@
  *
  * A get looks into main first, then into the layers. It writes only to delete a damaged row. */
 #include "cache/cache_internal.h"
+#include "cache/row_check.h"
 
 #include <string.h>
-
-/* What ties a kernel's row to its cubin: one flipped bit turns an entry name or a unit's number
- * into another valid one. */
-static struct hash kernel_seal(struct hash checksum, const char *name)
-{
-    unsigned char parts[32];
-    store_hash_write(checksum, parts);
-    store_hash_write(hash_bytes(name, strlen(name)), parts + 16);
-    return hash_bytes(parts, sizeof parts);
-}
 
 /* -- putting ----------------------------------------------------------------------------------- */
 
@@ -34,7 +25,7 @@ static int unit_replace(struct cache *cache, const struct cache_unit *unit)
     return rc;
 }
 
-static int unit_insert(struct cache *cache, const struct cache_unit *unit)
+int cache_unit_insert(struct cache *cache, const struct cache_unit *unit)
 {
     const struct hash checksum = hash_bytes(unit->cubin, unit->cubin_size);
     struct store *store = &cache->main;
@@ -72,7 +63,7 @@ void cache_put_unit(struct cache *cache, const struct cache_unit *unit)
     for (int tries = 0; again && tries < 2; tries++) {
         int rc = cache_write_begin(cache);
         if (rc == SQLITE_OK)
-            rc = unit_insert(cache, unit);
+            rc = cache_unit_insert(cache, unit);
         if (rc == SQLITE_OK)
             rc = cache_evict(cache);
         again = cache_write_end(cache, rc, "storing a kernel");
@@ -80,8 +71,8 @@ void cache_put_unit(struct cache *cache, const struct cache_unit *unit)
     cache_leave(cache);
 }
 
-static int plan_insert(struct cache *cache, struct hash key, const void *key_bytes, size_t key_size,
-                       const void *blob, size_t nbytes)
+int cache_plan_insert(struct cache *cache, struct hash key, const void *key_bytes, size_t key_size,
+                      const void *blob, size_t nbytes)
 {
     int rc = store_run(&cache->main, DELETE_SAME_PLAN, "hb", key, key_bytes, key_size);
     if (rc == SQLITE_OK)
@@ -98,7 +89,7 @@ void cache_put_plan(struct cache *cache, struct hash key, const void *key_bytes,
     for (int tries = 0; again && tries < 2; tries++) {
         int rc = cache_write_begin(cache);
         if (rc == SQLITE_OK)
-            rc = plan_insert(cache, key, key_bytes, key_size, blob, nbytes);
+            rc = cache_plan_insert(cache, key, key_bytes, key_size, blob, nbytes);
         again = cache_write_end(cache, rc, "storing a plan");
     }
     cache_leave(cache);
@@ -106,7 +97,7 @@ void cache_put_plan(struct cache *cache, struct hash key, const void *key_bytes,
 
 /* -- dropping ---------------------------------------------------------------------------------- */
 
-static void counters_add(struct cache *cache, const struct cache_counters *more)
+void cache_count(struct cache *cache, const struct cache_counters *more)
 {
 #define COUNTER_ADD(name)               \
     cache->counters.name += more->name; \
@@ -119,9 +110,11 @@ static void counters_add(struct cache *cache, const struct cache_counters *more)
 static void row_drop(struct cache *cache, struct store *store, enum statement deletion, int64_t id,
                      const char *reason)
 {
-    counters_add(cache, &(struct cache_counters){.repairs = 1});
-    cache_note_trouble(cache, "%s: %s", cache->file_is_used ? cache->file : ":memory:", reason);
-    if (store != &cache->main)
+    const bool ours = store == &cache->main;
+    cache_count(cache, &(struct cache_counters){.repairs = ours, .refusals = !ours});
+    cache_note_trouble(cache, "%s: %s %s", store_name(store), reason,
+                       ours ? "was deleted" : "is not used");
+    if (!ours)
         return;
     int rc = cache_write_begin(cache);
     if (rc == SQLITE_OK)
@@ -135,12 +128,13 @@ void cache_drop_kernel(struct cache *cache, const struct cache_key_query *query)
     cache_enter(cache);
     struct store *store = &cache->main;
     const char *toolchain = query->any_toolchain ? NULL : query->toolchain;
+    cache_count(cache, &(struct cache_counters){.refusals = 1});
     const int rc = store_find(store, FIND_KERNEL, &row, "htbt", query->key, query->arch,
                               query->key_bytes, query->key_size, toolchain);
     if (rc == SQLITE_ROW) {
         const int64_t id = sqlite3_column_int64(row, KERNEL_UNIT);
         sqlite3_reset(row);
-        row_drop(cache, store, DELETE_UNIT, id, "a cubin that the driver refused was deleted");
+        row_drop(cache, store, DELETE_UNIT, id, "a cubin that the driver refused");
     } else if (rc != SQLITE_DONE) {
         cache_respond(cache, store, rc, "looking for a kernel");
     }
@@ -156,7 +150,7 @@ void cache_drop_plan(struct cache *cache, struct hash key, const void *key_bytes
     if (rc == SQLITE_ROW) {
         const int64_t id = sqlite3_column_int64(row, PLAN_ID);
         sqlite3_reset(row);
-        row_drop(cache, store, DELETE_PLAN, id, "a plan that could not be read was deleted");
+        row_drop(cache, store, DELETE_PLAN, id, "a plan that could not be read");
     } else if (rc != SQLITE_DONE) {
         cache_respond(cache, store, rc, "looking for a plan");
     }
@@ -186,7 +180,7 @@ static void *column_copy(sqlite3_stmt *row, int column, size_t *nbytes)
 }
 
 /* The cubin is hashed where SQLite has it, before it is copied. */
-static bool kernel_is_whole(sqlite3_stmt *row)
+bool cache_kernel_is_whole(sqlite3_stmt *row)
 {
     const void *cubin = sqlite3_column_blob(row, KERNEL_CUBIN);
     const struct hash checksum =
@@ -221,11 +215,11 @@ static phasor_status kernel_find(struct cache *cache, struct store *store,
                               query->key_bytes, query->key_size, toolchain);
     if (rc == SQLITE_ROW) {
         const int64_t id = sqlite3_column_int64(row, KERNEL_UNIT);
-        const bool whole = kernel_is_whole(row);
+        const bool whole = cache_kernel_is_whole(row);
         const phasor_status status = whole ? kernel_take(query, row, out) : PHASOR_OK;
         sqlite3_reset(row);
         if (!whole)
-            row_drop(cache, store, DELETE_UNIT, id, "a damaged kernel was deleted");
+            row_drop(cache, store, DELETE_UNIT, id, "a damaged kernel");
         else if (status == PHASOR_OK && store == &cache->main)
             cache_touch(cache, USE_UNIT, id);
         return status;
@@ -246,11 +240,26 @@ phasor_status cache_get_kernel(struct cache *cache, const struct cache_key_query
     for (int i = 0; i <= cache->layer_count && status == PHASOR_OK && !out->found; i++)
         status = kernel_find(cache, store_at(cache, i), query, out);
     if (status == PHASOR_OK)
-        counters_add(cache, &(struct cache_counters){.hits = out->found,
-                                                     .misses = !out->found,
-                                                     .foreign = out->foreign});
+        cache_count(cache, &(struct cache_counters){
+                               .hits = out->found, .misses = !out->found, .foreign = out->foreign});
     cache_leave(cache);
     return status;
+}
+
+bool cache_has_kernel(struct cache *cache, const struct cache_key_query *query)
+{
+    const char *toolchain = query->any_toolchain ? NULL : query->toolchain;
+    bool has = false;
+    cache_enter(cache);
+    for (int i = 0; i <= cache->layer_count && !has; i++) {
+        sqlite3_stmt *row;
+        has = store_find(store_at(cache, i), FIND_KERNEL, &row, "htbt", query->key, query->arch,
+                         query->key_bytes, query->key_size, toolchain) == SQLITE_ROW;
+        if (has)
+            sqlite3_reset(row);
+    }
+    cache_leave(cache);
+    return has;
 }
 
 void cache_found_free(struct cache_found *found)
@@ -260,7 +269,7 @@ void cache_found_free(struct cache_found *found)
     *found = (struct cache_found){0};
 }
 
-static bool plan_is_whole(sqlite3_stmt *row)
+bool cache_plan_is_whole(sqlite3_stmt *row)
 {
     const void *content = sqlite3_column_blob(row, PLAN_CONTENT);
     return store_hash_is(
@@ -275,11 +284,11 @@ static phasor_status plan_find(struct cache *cache, struct store *store, struct 
     const int rc = store_find(store, FIND_PLAN, &row, "hb", key, key_bytes, key_size);
     if (rc == SQLITE_ROW) {
         const int64_t id = sqlite3_column_int64(row, PLAN_ID);
-        const bool whole = plan_is_whole(row);
+        const bool whole = cache_plan_is_whole(row);
         *blob = whole ? column_copy(row, PLAN_CONTENT, nbytes) : NULL;
         sqlite3_reset(row);
         if (!whole)
-            row_drop(cache, store, DELETE_PLAN, id, "a damaged plan was deleted");
+            row_drop(cache, store, DELETE_PLAN, id, "a damaged plan");
         else if (*blob && store == &cache->main)
             cache_touch(cache, USE_PLAN, id);
         return whole && !*blob ? fail_memory() : PHASOR_OK;
@@ -344,7 +353,7 @@ phasor_status cache_get_note(struct cache *cache, const char *name, struct text 
 void cache_count_compiles(struct cache *cache, int kernels)
 {
     cache_enter(cache);
-    counters_add(cache, &(struct cache_counters){.compiles = (uint64_t)kernels});
+    cache_count(cache, &(struct cache_counters){.compiles = (uint64_t)kernels});
     cache_leave(cache);
 }
 

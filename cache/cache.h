@@ -22,6 +22,12 @@
  *   - a full disk, or another process that holds the file for seconds: the row is not kept; the
  *     next one is tried again.
  *
+ * Read-only layers. PHASOR_CACHE_READONLY_DIRS=a:b: directories with a phasor.db, or exported files
+ * (cache_export). They serve hits when the file has none, in this order, and are never written: an
+ * exported file is read without locks, from a read-only mount too, any other with mode=ro. What
+ * they hold belongs to this user or to root and only its owner can write it; a layer that cannot be
+ * used is one warning.
+ *
  * Location: options.directory, PHASOR_CACHE_DIR, $XDG_CACHE_HOME/phasor, $HOME/.cache/phasor, the
  * home of the user in the password file, else memory. ":memory:" in the first two means memory.
  * Directories are made with mode 0700, files 0600. A directory or file that belongs to another
@@ -40,6 +46,7 @@
  * it and opened again at the next use on either side. */
 #pragma once
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 #include <stdbool.h>
@@ -105,6 +112,8 @@ struct cache_found {
 phasor_status cache_get_kernel(struct cache *cache, const struct cache_key_query *query,
                                struct cache_found *out);
 void cache_found_free(struct cache_found *found);
+/* Whether a get would look at a row; counts nothing and checks nothing. */
+bool cache_has_kernel(struct cache *cache, const struct cache_key_query *query);
 
 /* The driver refused what cache_get_kernel found: removes that row with its unit and counts a
  * repair. A row of a read-only layer stays, so the next get may find it again: compile, do not ask
@@ -131,13 +140,14 @@ phasor_status cache_get_note(struct cache *cache, const char *name, struct text 
 /* -- figures ----------------------------------------------------------------------------------- */
 
 /* Kernels, except for the last two. A foreign hit is a hit as well. */
-#define CACHE_COUNTERS(X)                \
-    X(hits)                              \
-    X(misses)                            \
-    X(foreign)                           \
-    X(compiles)                          \
-    X(evictions) /* kernels and plans */ \
-    X(repairs)   /* damaged rows deleted, files set aside */
+#define CACHE_COUNTERS(X)                                    \
+    X(hits)                                                  \
+    X(misses)                                                \
+    X(foreign)                                               \
+    X(compiles)                                              \
+    X(evictions) /* kernels and plans */                     \
+    X(repairs)   /* damaged rows deleted, files set aside */ \
+    X(refusals)  /* rows not used: by an import, of a read-only layer, by the driver */
 
 struct cache_counters {
 #define CACHE_COUNTER_FIELD(name) uint64_t name;
@@ -155,3 +165,94 @@ phasor_status cache_show(struct cache *cache, const char *what, bool json, struc
 
 /* Deletes all kernels and plans; the totals stay. PHASOR_ERROR_FILE when that could not be done. */
 phasor_status cache_clear(struct cache *cache);
+
+/* -- looking after ----------------------------------------------------------------------------- */
+
+struct cache_report {
+    int64_t units, kernels, plans; /* looked at */
+    int64_t bad;                   /* rows, and faults of a whole file */
+    struct text lines;             /* one for each bad one: file, row, what is wrong */
+};
+/* Checks every row of the file and of the layers: schema, SQLite's own checks, checksums, seals,
+ * hashes of keys, NULLs, rows without those they belong to. Writes nothing. A file that was set
+ * aside since the cache was opened, or since the last check, is bad too. PHASOR_ERROR_FILE: it
+ * cannot be read now. */
+phasor_status cache_verify(struct cache *cache, struct cache_report *report);
+void cache_report_free(struct cache_report *report);
+
+struct cache_collected {
+    int64_t evicted, dropped;    /* rows: the oldest over the limit; damaged ones */
+    int64_t set_aside;           /* databases of earlier repairs that were removed */
+    int64_t bytes_before, bytes; /* of the file */
+};
+/* Deletes damaged rows, the oldest ones over the limit and what repairs set aside, and makes the
+ * file as small as its rows. A file of which more than rows is damaged gives way to a new one.
+ * PHASOR_ERROR_FILE: nothing can be written. */
+phasor_status cache_gc(struct cache *cache, struct cache_collected *out);
+
+/* -- shipping ---------------------------------------------------------------------------------- */
+
+struct cache_shipped {
+    int64_t kernels, plans; /* written */
+    int64_t present;        /* import: were there already */
+    int64_t refused;        /* damaged: left out */
+    int64_t evicted;        /* import: by the limit */
+    int64_t bytes;          /* export: of the file */
+};
+/* Writes all whole rows to one read-only file (mode 0444) that serves as a layer. It is replaced in
+ * one step when all is written, and only if it was such a file. PHASOR_ERROR_FILE: the store or the
+ * place cannot be used. */
+phasor_status cache_export(struct cache *cache, const char *path, struct cache_shipped *out);
+/* Takes rows that are missing here from a file of such a kind, or from any phasor.db. Each is
+ * checked before any byte of it is used; damaged ones are counted and logged at level info. The
+ * file itself must be safe, as a layer. PHASOR_ERROR_FILE: nothing can be kept here, or the file
+ * cannot be used or read to its end; rows read until then stay. */
+phasor_status cache_import(struct cache *cache, const char *path, struct cache_shipped *out);
+
+/* -- rows as they are -------------------------------------------------------------------------- */
+
+/* What is missing in the row is NULL, or -1. */
+struct cache_row {
+    bool is_plan;
+    int64_t id;   /* of the unit, of the plan */
+    char key[33]; /* hexadecimal */
+    const void *key_bytes;
+    size_t key_size;
+    const char *name; /* kernel; of a unit: all names */
+    const char *arch, *toolchain, *options, *source;
+    const void *bytes; /* the cubin, the plan */
+    size_t nbytes;
+    bool whole;                                        /* the checksum is that of the bytes */
+    int64_t created, used;                             /* milliseconds since 1970 */
+    double compile_ms;                                 /* of the whole unit */
+    int registers, spill_bytes, shared_bytes, kernels; /* kernels: in its unit */
+};
+enum { CACHE_ROWS_MOST = 32 };
+struct cache_rows {
+    struct arena arena;
+    struct cache_row *at;
+    int count;
+};
+/* The rows whose key begins so, newest first among those of one key; at most CACHE_ROWS_MOST.
+ * PHASOR_ERROR_USAGE: these are no hexadecimal digits. */
+phasor_status cache_find_rows(struct cache *cache, const char *prefix, struct cache_rows *out);
+/* The unit with the lowest id above `after`; count 0: there is none. */
+phasor_status cache_next_unit(struct cache *cache, int64_t after, struct cache_rows *out);
+void cache_rows_free(struct cache_rows *rows);
+
+/* The stored key that is most like one that was not found. */
+struct cache_near {
+    bool found;
+    struct arena arena;
+    char key[33];
+    const void *key_bytes;
+    size_t key_size;
+    const char *arch, *toolchain; /* kernels */
+};
+/* The same key for another arch or toolchain, else the most alike of the newest with this name,
+ * else of all newest. */
+phasor_status cache_near_kernel(struct cache *cache, const struct cache_key_query *query,
+                                const char *name, struct cache_near *out);
+phasor_status cache_near_plan(struct cache *cache, const void *key_bytes, size_t key_size,
+                              struct cache_near *out);
+void cache_near_free(struct cache_near *near);

@@ -2,7 +2,7 @@
  *
  *     main     what rows are put into: the file, or a ":memory:" database
  *     layers   databases that are only read, asked in order when main has no row: the file itself
- *              when it may not be written
+ *              when it may not be written, then those of PHASOR_CACHE_READONLY_DIRS
  *
  * Every function here is called with the lock held, except cache_enter, which takes it. */
 #pragma once
@@ -28,6 +28,7 @@ struct cache {
     bool asleep;   /* connections were closed for a fork: open them before use */
     struct store main, layers[LAYERS_MOST];
     int layer_count;
+    ARRAY(char *) places; /* of PHASOR_CACHE_READONLY_DIRS, absolute */
 
     enum cache_mode mode;
     bool trust;
@@ -37,8 +38,10 @@ struct cache {
     bool file_is_used;
 
     struct cache_counters counters, pending; /* of the process; those not yet written */
+    struct cache_counters written;           /* of those: in the open transaction */
     ARRAY(struct touch) touched;             /* not yet written */
     uint64_t evicted;                        /* in the open transaction */
+    int set_aside;                           /* files, since the last cache_verify */
     char trouble[TROUBLE_SIZE];              /* the last one */
     bool trouble_pending;                    /* not yet written */
     bool warned;
@@ -55,9 +58,34 @@ struct store *cache_shown(struct cache *cache);
 /* Notes a trouble: the first one is logged as a warning. */
 void cache_note_trouble(struct cache *cache, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* main's file is damaged: it is renamed, and a new one made. */
+void cache_replace_file(struct cache *cache, const char *reason);
 /* Does what the code asks for: sets a damaged file aside, goes to memory, waits less, closes a
  * layer. True when the call may be tried again on another store. */
 bool cache_respond(struct cache *cache, struct store *store, int rc, const char *doing);
+
+/* -- cache_layers.c ---------------------------------------------------------------------------- */
+
+phasor_status cache_places_read(struct cache *cache);
+void cache_places_free(struct cache *cache);
+phasor_status cache_layers_attach(struct cache *cache);
+
+/* -- cache.c ----------------------------------------------------------------------------------- */
+
+void cache_count(struct cache *cache, const struct cache_counters *more);
+/* Rows of FIND_KERNEL and FIND_PLAN whose checksums are right. */
+bool cache_kernel_is_whole(sqlite3_stmt *row);
+bool cache_plan_is_whole(sqlite3_stmt *row);
+/* In a transaction. */
+int cache_unit_insert(struct cache *cache, const struct cache_unit *unit);
+int cache_plan_insert(struct cache *cache, struct hash key, const void *key_bytes, size_t key_size,
+                      const void *blob, size_t nbytes);
+
+/* -- cache_verify.c ---------------------------------------------------------------------------- */
+
+struct findings;
+/* In a transaction: deletes the rows that were found bad, and counts them. */
+int store_drop_findings(struct store *store, const struct findings *findings, int64_t *dropped);
 
 /* -- cache_write.c ----------------------------------------------------------------------------- */
 
@@ -67,6 +95,8 @@ bool cache_has_pending(const struct cache *cache);
 /* Opens a transaction and writes what is pending. Always followed by cache_write_end with the
  * result so far. */
 int cache_write_begin(struct cache *cache);
+/* The transaction's end alone; what is not SQLITE_OK goes on to cache_write_end. */
+int cache_write_commit(struct cache *cache);
 /* Commits, or rolls back and responds. True when the caller should try again. */
 bool cache_write_end(struct cache *cache, int rc, const char *doing);
 /* In a transaction: deletes what was used longest ago until the rows fit. */

@@ -39,6 +39,7 @@ static void counters_add_repair(struct cache *cache)
 {
     cache->counters.repairs++;
     cache->pending.repairs++;
+    cache->set_aside++;
 }
 
 /* Whether the file's name is still that of the file which was opened last. */
@@ -102,6 +103,7 @@ static phasor_status file_open(struct cache *cache)
     return status;
 }
 
+/* The file itself, to be read only. */
 static phasor_status layer_open(struct cache *cache, const char *directory, const char *file)
 {
     struct store layer;
@@ -133,7 +135,7 @@ static phasor_status memory_attach(struct cache *cache)
 }
 
 /* main may be there already: a memory database outlives a fork. */
-static phasor_status cache_attach(struct cache *cache)
+static phasor_status main_attach(struct cache *cache)
 {
     cache->file_is_used = false;
     if (cache->file && cache->mode == CACHE_READ_WRITE && !cache->main.db) {
@@ -143,6 +145,12 @@ static phasor_status cache_attach(struct cache *cache)
         cache_note_trouble(cache, "%s; new kernels are kept in memory only", message_get());
     }
     return memory_attach(cache);
+}
+
+static phasor_status cache_attach(struct cache *cache)
+{
+    TRY(main_attach(cache));
+    return cache_layers_attach(cache);
 }
 
 static void files_close(struct cache *cache, bool tidy)
@@ -179,7 +187,7 @@ static void reopen(struct cache *cache)
         cache->main.db = NULL;
 }
 
-static void replace_damaged_file(struct cache *cache, const char *reason)
+void cache_replace_file(struct cache *cache, const char *reason)
 {
     const struct store damaged = cache->main;
     store_close(&cache->main, false);
@@ -195,6 +203,8 @@ static void replace_damaged_file(struct cache *cache, const char *reason)
 
 static void layer_close(struct cache *cache, struct store *layer)
 {
+    if (layer == cache_shown(cache))
+        cache->file_is_used = false;
     store_close(layer, false);
     cache->layer_count--;
     memmove(layer, layer + 1, (size_t)(cache->layers + cache->layer_count - layer) * sizeof *layer);
@@ -206,7 +216,7 @@ static bool main_respond(struct cache *cache, int rc, const char *reason)
     const bool is_file = cache->main.is_file;
     if (is_file && (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || kind == SQLITE_ERROR ||
                     kind == SQLITE_FORMAT)) {
-        replace_damaged_file(cache, reason);
+        cache_replace_file(cache, reason);
         return true;
     }
     cache_note_trouble(cache, "%s", reason);
@@ -223,10 +233,10 @@ bool cache_respond(struct cache *cache, struct store *store, int rc, const char 
 {
     char reason[TROUBLE_SIZE];
     const int kind = rc & 0xff;
-    const char *name = store == &cache->main && !store->is_file ? ":memory:" : cache->file;
     if (!store->db)
         return false;
-    snprintf(reason, sizeof reason, "%s: %s: %s", name, doing, sqlite3_errmsg(store->db));
+    snprintf(reason, sizeof reason, "%s: %s: %s", store_name(store), doing,
+             sqlite3_errmsg(store->db));
     if (kind == SQLITE_BUSY || kind == SQLITE_LOCKED) {
         cache->was_busy = true;
         sqlite3_busy_timeout(store->db, BUSY_WAIT_SHORT_MS);
@@ -278,7 +288,7 @@ static void fork_prepare(void)
     pthread_mutex_lock(&caches_lock);
     for (struct cache *cache = caches; cache; cache = cache->next) {
         pthread_mutex_lock(&cache->lock);
-        if (cache->file_is_used && cache->process == getpid()) {
+        if ((cache->file_is_used || cache->layer_count) && cache->process == getpid()) {
             files_close(cache, false);
             cache->asleep = true;
         }
@@ -402,6 +412,7 @@ static void cache_free(struct cache *cache)
     pthread_mutex_destroy(&cache->lock);
     memory_free(cache->directory);
     memory_free(cache->file);
+    cache_places_free(cache);
     array_free(&cache->touched);
     memory_free(cache);
 }
@@ -421,6 +432,8 @@ phasor_status cache_open(const struct cache_options *options, struct cache **out
     cache->mode = mode_read(cache);
     cache->max_bytes = limit_read(cache, options->max_bytes);
     phasor_status status = cache_locate(cache, options->directory);
+    if (status == PHASOR_OK)
+        status = cache_places_read(cache);
     if (status == PHASOR_OK)
         status = cache_attach(cache);
     if (status == PHASOR_OK) {

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { EVICT_AT_ONCE = 64 };
+enum { EVICT_AT_ONCE = 64, CLOCK_SLACK_MS = 60000 };
 
 int64_t cache_now(void)
 {
@@ -69,10 +69,13 @@ static int pending_write(struct cache *cache)
     return rc;
 }
 
-/* Evictions of this transaction are written with the next one. */
+/* What was counted within this transaction is written with the next one. */
 static void pending_clear(struct cache *cache)
 {
-    cache->pending = (struct cache_counters){.evictions = cache->evicted};
+#define COUNTER_TAKE(name) cache->pending.name -= cache->written.name;
+    CACHE_COUNTERS(COUNTER_TAKE)
+#undef COUNTER_TAKE
+    cache->pending.evictions += cache->evicted;
     cache->counters.evictions += cache->evicted;
     cache->touched.count = 0;
     cache->trouble_pending = false;
@@ -83,16 +86,21 @@ static void pending_clear(struct cache *cache)
 int cache_write_begin(struct cache *cache)
 {
     cache->evicted = 0;
+    cache->written = cache->pending;
     const int rc = store_execute(&cache->main, "BEGIN IMMEDIATE");
     return rc == SQLITE_OK ? pending_write(cache) : rc;
 }
 
-static void write_succeeded(struct cache *cache)
+int cache_write_commit(struct cache *cache)
 {
+    const int rc = store_execute(&cache->main, "COMMIT");
+    if (rc != SQLITE_OK)
+        return rc;
     pending_clear(cache);
     if (cache->was_busy)
         sqlite3_busy_timeout(cache->main.db, BUSY_WAIT_MS);
     cache->was_busy = false;
+    return SQLITE_OK;
 }
 
 /* The response comes first: it reads the error, which a rollback would replace. */
@@ -100,11 +108,9 @@ bool cache_write_end(struct cache *cache, int rc, const char *doing)
 {
     struct store *store = &cache->main;
     if (rc == SQLITE_OK)
-        rc = store_execute(store, "COMMIT");
-    if (rc == SQLITE_OK) {
-        write_succeeded(cache);
+        rc = cache_write_commit(cache);
+    if (rc == SQLITE_OK)
         return false;
-    }
     const bool again = cache_respond(cache, store, rc, doing);
     if (store->db && !sqlite3_get_autocommit(store->db))
         store_execute(store, "ROLLBACK");
@@ -117,13 +123,21 @@ struct victim {
     int64_t kind, id, rows;
 };
 
-/* Rows whose time of use was lost count as the oldest. Both scans run over indexes alone. */
+/* Rows whose time of use was lost count as the oldest. A time to come is from before the clock went
+ * back: taken as it is, new rows would be older and go first. All of it runs over indexes alone. */
 static int last_use_complete(struct cache *cache)
 {
-    return store_execute(
+    char sql[160];
+    const int rc = store_execute(
         &cache->main,
         "INSERT OR IGNORE INTO last_use SELECT 0, unit, 0 FROM kernel;"
         "INSERT OR IGNORE INTO last_use SELECT 1, id, 0 FROM plan INDEXED BY plan_key");
+    if (rc != SQLITE_OK)
+        return rc;
+    const int64_t now = cache_now();
+    sqlite3_snprintf(sizeof sql, sql, "UPDATE last_use SET time = %lld WHERE time > %lld",
+                     (long long)(now - CLOCK_SLACK_MS), (long long)now);
+    return store_execute(&cache->main, sql);
 }
 
 /* The oldest rows first, and how many kernels or plans go with each. */

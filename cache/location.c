@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <time.h>
@@ -94,14 +93,16 @@ phasor_status location_make(const char *directory)
     return status;
 }
 
+enum { NOBODY_ELSE = -1 }; /* a user that may own an entry as well; root is 0 */
+
 static phasor_status entry_check_owner(const char *path, const struct stat *link,
-                                       const struct stat *target)
+                                       const struct stat *target, int also)
 {
     const uid_t user = geteuid();
-    if (S_ISLNK(link->st_mode) && link->st_uid != user)
+    if (S_ISLNK(link->st_mode) && link->st_uid != user && (int64_t)link->st_uid != also)
         return fail(PHASOR_ERROR_FILE, "%s is a symbolic link made by user %u, not by %u", path,
                     (unsigned)link->st_uid, (unsigned)user);
-    if (target->st_uid != user)
+    if (target->st_uid != user && (int64_t)target->st_uid != also)
         return fail(PHASOR_ERROR_FILE, "%s belongs to user %u, not to %u", path,
                     (unsigned)target->st_uid, (unsigned)user);
     if (target->st_mode & (S_IWGRP | S_IWOTH))
@@ -111,14 +112,15 @@ static phasor_status entry_check_owner(const char *path, const struct stat *link
     return PHASOR_OK;
 }
 
-static phasor_status entry_check(const char *path, bool trust, mode_t kind, const char *kind_name)
+static phasor_status entry_check(const char *path, bool trust, int also, mode_t kind,
+                                 const char *kind_name)
 {
     struct stat link, target;
     if (lstat(path, &link) != 0 || stat(path, &target) != 0)
         return fail(PHASOR_ERROR_FILE, "cannot look at %s: %m", path);
     if ((target.st_mode & S_IFMT) != kind)
         return fail(PHASOR_ERROR_FILE, "%s is not a %s", path, kind_name);
-    return trust ? PHASOR_OK : entry_check_owner(path, &link, &target);
+    return trust ? PHASOR_OK : entry_check_owner(path, &link, &target, also);
 }
 
 /* lstat follows a link whose name ends in a slash, so those are cut off. */
@@ -130,7 +132,7 @@ phasor_status location_check_directory(const char *path, bool trust)
     if (status == PHASOR_OK) {
         while (name.length > 1 && name.at[name.length - 1] == '/')
             name.at[--name.length] = '\0';
-        status = entry_check(text_get(&name), trust, S_IFDIR, "directory");
+        status = entry_check(text_get(&name), trust, NOBODY_ELSE, S_IFDIR, "directory");
     }
     text_free(&name);
     return status;
@@ -138,7 +140,13 @@ phasor_status location_check_directory(const char *path, bool trust)
 
 phasor_status location_check_file(const char *path, bool trust)
 {
-    return entry_check(path, trust, S_IFREG, "regular file");
+    return entry_check(path, trust, NOBODY_ELSE, S_IFREG, "regular file");
+}
+
+phasor_status location_check_layer(const char *path, bool is_directory, bool trust)
+{
+    return entry_check(path, trust, 0, is_directory ? S_IFDIR : S_IFREG,
+                       is_directory ? "directory" : "regular file");
 }
 
 /* O_EXCL: closing any descriptor of a database would drop the locks that this process holds on it
@@ -158,6 +166,20 @@ bool location_is_writable(const char *directory)
     return faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) == 0;
 }
 
+bool location_has_journal(const char *path)
+{
+    static const char *const endings[] = {"-wal", "-journal"};
+    bool waiting = false;
+    for (int i = 0; i < 2 && !waiting; i++) {
+        struct text journal = {0};
+        struct stat entry;
+        text_format(&journal, "%s%s", path, endings[i]);
+        waiting = journal.failed || (stat(journal.at, &entry) == 0 && entry.st_size > 0);
+        text_free(&journal);
+    }
+    return waiting;
+}
+
 bool location_is_frozen(const char *directory, const char *path)
 {
     if (location_is_writable(directory))
@@ -166,11 +188,7 @@ bool location_is_frozen(const char *directory, const char *path)
     struct stat entry;
     if (stat(path, &entry) != 0 || (entry.st_uid != geteuid() && !read_only_mount))
         return false;
-    struct text journal = {0};
-    text_format(&journal, "%s-wal", path);
-    const bool waiting = journal.failed || (stat(journal.at, &entry) == 0 && entry.st_size > 0);
-    text_free(&journal);
-    return !waiting;
+    return !location_has_journal(path);
 }
 
 /* -- file systems ------------------------------------------------------------------------------ */
@@ -204,35 +222,53 @@ bool location_is_local(const char *directory)
            location_type_is_local((unsigned long)file_system.f_type);
 }
 
-/* -- setting aside ----------------------------------------------------------------------------- */
+/* -- locks ------------------------------------------------------------------------------------- */
+
+/* Of the open file, not of the process: another thread that closes its own descriptor does not drop
+ * them. */
+enum lock_result location_lock_try(int descriptor, int64_t byte)
+{
+    struct flock range = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
+    if (fcntl(descriptor, F_OFD_SETLK, &range) == 0)
+        return LOCK_TAKEN;
+    return errno == EAGAIN || errno == EACCES || errno == EINTR ? LOCK_BUSY : LOCK_BROKEN;
+}
 
 static bool lock_take(int descriptor)
 {
     const struct timespec pause = {0, LOCK_POLL_MS * 1000000L};
     for (int waited = 0; waited <= LOCK_WAIT_MS; waited += LOCK_POLL_MS) {
-        if (flock(descriptor, LOCK_EX | LOCK_NB) == 0)
-            return true;
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return false;
+        const enum lock_result result = location_lock_try(descriptor, 0);
+        if (result != LOCK_BUSY)
+            return result == LOCK_TAKEN;
         nanosleep(&pause, NULL);
     }
     return false;
 }
 
-int location_lock(const char *directory)
+int location_lock_open(const char *directory)
 {
     struct text path = {0};
     text_format(&path, "%s/phasor.lock", directory);
-    int descriptor =
+    const int descriptor =
         path.failed ? -1
                     : open(path.at, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     text_free(&path);
+    return descriptor;
+}
+
+int location_lock(const char *directory)
+{
+    int descriptor = location_lock_open(directory);
     if (descriptor >= 0 && !lock_take(descriptor)) {
         close(descriptor);
         descriptor = -1;
     }
     return descriptor;
 }
+
+/* -- setting aside ----------------------------------------------------------------------------- */
 
 /* Two versions of Phasor that take turns must not fill the disk: the last number is used again. */
 static phasor_status aside_name(const char *path, struct text *name)
@@ -283,4 +319,22 @@ phasor_status location_set_aside(const char *path, struct text *aside)
     }
     text_free(&name);
     return status;
+}
+
+/* The numbers have no gaps, but one that is missing ends nothing. */
+int64_t location_remove_aside(const char *directory, const char *path)
+{
+    static const char *const endings[] = {"-journal", "-wal", "-shm", ""};
+    int64_t removed = 0;
+    const int lock = location_lock(directory);
+    for (int number = 1; lock >= 0 && number <= ASIDE_MOST; number++)
+        for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+            struct text name = {0};
+            text_format(&name, "%s.broken-%d%s", path, number, endings[i]);
+            removed += !name.failed && unlink(name.at) == 0 && !*endings[i];
+            text_free(&name);
+        }
+    if (lock >= 0)
+        close(lock);
+    return removed;
 }

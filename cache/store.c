@@ -12,6 +12,7 @@
 #include "base/embedded.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "cache/location.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -43,6 +44,7 @@ static const char *const statement_text[STATEMENTS] = {
     [DELETE_KERNEL] = "DELETE FROM kernel WHERE key = ?1 AND arch = ?2 AND canonical = ?3"
                       " AND (SELECT toolchain FROM unit WHERE id = kernel.unit) = ?4",
     [DELETE_UNIT] = "DELETE FROM unit WHERE id = ?1",
+    [DELETE_KERNEL_ROW] = "DELETE FROM kernel WHERE id = ?1",
     [DELETE_PLAN] = "DELETE FROM plan WHERE id = ?1",
     [DELETE_SAME_PLAN] = "DELETE FROM plan WHERE key = ?1 AND canonical = ?2",
     [SET_LAST_USE] = "UPDATE last_use SET time = ?1 WHERE kind = ?2 AND id = ?3",
@@ -293,6 +295,20 @@ static int store_create(struct store *store)
     return rc;
 }
 
+bool store_is_marked(struct store *store)
+{
+    int64_t marked = 0;
+    return store_number(store, "SELECT 1 FROM note WHERE name = '" EXPORT_MARK "'", &marked) ==
+               SQLITE_OK &&
+           marked == 1;
+}
+
+const char *store_name(const struct store *store)
+{
+    const char *name = store->db ? sqlite3_db_filename(store->db, "main") : NULL;
+    return name && *name ? name : ":memory:";
+}
+
 static bool store_is_wal(struct store *store)
 {
     sqlite3_stmt *statement = NULL;
@@ -338,6 +354,8 @@ static phasor_status store_setup(struct store *store, const char *path, bool wal
         return store_refuse(store, rc, path);
     TRY(store_check_identity(store, path, &identity));
     rc = store_set_journal(store, wal);
+    if (rc == SQLITE_OK && store_is_marked(store))
+        rc = store_execute(store, "DELETE FROM note WHERE name = '" EXPORT_MARK "'");
     return rc == SQLITE_OK ? PHASOR_OK : store_refuse(store, rc, path);
 }
 
@@ -409,6 +427,8 @@ phasor_status store_open_read_only(struct store *store, const char *path, bool f
     phasor_status status = uri_write(&uri, path, frozen ? "?immutable=1" : "?mode=ro");
     if (status == PHASOR_OK) {
         int rc = store_connect(store, uri.at, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+        if (rc == SQLITE_OK) /* it may be from elsewhere: cells are checked before they are used */
+            rc = store_execute(store, "PRAGMA cell_size_check=ON");
         if (rc == SQLITE_OK)
             rc = store_identify(store, &identity);
         status = rc == SQLITE_OK ? store_check_identity(store, path, &identity)
@@ -416,6 +436,25 @@ phasor_status store_open_read_only(struct store *store, const char *path, bool f
     }
     text_free(&uri);
     return status == PHASOR_OK ? status : store_close_failed(store, status);
+}
+
+/* The mark can be read only by opening the file. Without locks, since those would already need what
+ * a read-only mount lacks; what is read then is used only if the mark is there. */
+phasor_status store_open_layer(struct store *store, const char *path)
+{
+    const bool waiting = location_has_journal(path);
+    if (!waiting && store_open_read_only(store, path, true) == PHASOR_OK) {
+        if (store_is_marked(store))
+            return PHASOR_OK;
+        store_close(store, false);
+    }
+    const char *slash = strrchr(path, '/');
+    struct text directory = {0};
+    text_add_bytes(&directory, path, slash && slash > path ? (size_t)(slash - path) : 1);
+    const bool frozen =
+        !directory.failed && location_is_frozen(slash ? text_get(&directory) : ".", path);
+    text_free(&directory);
+    return store_open_read_only(store, path, frozen);
 }
 
 /* -- closing ----------------------------------------------------------------------------------- */

@@ -17,14 +17,15 @@ enum statement {
     ADD_UNIT,
     ADD_KERNEL,
     ADD_PLAN,
-    DELETE_KERNEL,    /* key, arch, canonical, toolchain: the row that a new one replaces */
-    DELETE_UNIT,      /* id */
-    DELETE_PLAN,      /* id */
-    DELETE_SAME_PLAN, /* key, canonical */
-    SET_LAST_USE,     /* time, kind, id */
-    DELETE_LAST_USE,  /* kind, id */
-    ADD_COUNTER,      /* name, increment */
-    SET_NOTE,         /* name, value */
+    DELETE_KERNEL,     /* key, arch, canonical, toolchain: the row that a new one replaces */
+    DELETE_UNIT,       /* id */
+    DELETE_KERNEL_ROW, /* id */
+    DELETE_PLAN,       /* id */
+    DELETE_SAME_PLAN,  /* key, canonical */
+    SET_LAST_USE,      /* time, kind, id */
+    DELETE_LAST_USE,   /* kind, id */
+    ADD_COUNTER,       /* name, increment */
+    SET_NOTE,          /* name, value */
     STATEMENTS
 };
 enum { KERNEL_UNIT, KERNEL_CHECKSUM, KERNEL_CUBIN, KERNEL_TOOLCHAIN, KERNEL_NAME, KERNEL_SEAL };
@@ -48,6 +49,14 @@ phasor_status store_open_memory(struct store *store);
 phasor_status store_open_file(struct store *store, const char *path, bool wal);
 /* frozen: nobody can write it (location_is_frozen). */
 phasor_status store_open_read_only(struct store *store, const char *path, bool frozen);
+/* A file that is only read: frozen when it is marked as an export and no journal waits beside it.
+ */
+phasor_status store_open_layer(struct store *store, const char *path);
+/* The note of an exported file. Whoever opens such a file to write removes it. */
+#define EXPORT_MARK "export"
+bool store_is_marked(struct store *store);
+/* The file's name, or ":memory:". Valid as long as it is open. */
+const char *store_name(const struct store *store);
 /* tidy: leave nothing but the database itself, if this is its last user. Not for a damaged file,
  * and not before a fork. */
 void store_close(struct store *store, bool tidy);

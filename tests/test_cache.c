@@ -213,17 +213,18 @@ Test(cache, figures_are_one_json_document)
     simple_is(cache, "b");
     cr_assert_eq(cache_show(cache, "stats", true, &text), PHASOR_OK);
     json_t *stats = json_loads(text.at, 0, NULL);
-    cr_assert_eq(json_object_size(stats), 10);
-    json_int_t kernels, plans, bytes, hits, misses, foreign, compiles, evictions, repairs;
+    cr_assert_eq(json_object_size(stats), 11);
+    json_int_t kernels, plans, bytes, hits, misses, foreign, compiles, evictions, repairs, refusals;
     json_t *trouble;
-    cr_assert_eq(json_unpack(stats, "{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:o}", "kernels",
+    cr_assert_eq(json_unpack(stats, "{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I s:o}", "kernels",
                              &kernels, "plans", &plans, "bytes", &bytes, "hits", &hits, "misses",
                              &misses, "foreign", &foreign, "compiles", &compiles, "evictions",
-                             &evictions, "repairs", &repairs, "last_trouble", &trouble),
+                             &evictions, "repairs", &repairs, "refusals", &refusals, "last_trouble",
+                             &trouble),
                  0);
     cr_assert(kernels == 1 && plans == 1 && bytes > CUBIN_SIZE && hits == 1 && misses == 1 &&
               foreign == 0 && compiles == 3);
-    cr_assert(evictions == 0 && repairs == 0 && json_is_null(trouble));
+    cr_assert(evictions == 0 && repairs == 0 && refusals == 0 && json_is_null(trouble));
     json_decref(stats);
     text_free(&text);
     cache_close(cache);

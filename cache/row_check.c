@@ -1,0 +1,316 @@
+/* row_check.c - see row_check.h.
+ *
+ *     unit     nothing is missing, the checksum is the cubin's, some kernel needs it
+ *     kernel   the key is the hash of the canonical key, the seal ties it to its unit's cubin
+ *     plan     the key as above, the checksum is the content's
+ *
+ * The seal is made with the checksum that stands in the unit: a damaged cubin is one bad row, not
+ * two. */
+#include "cache/row_check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+const char units_sql[] =
+    "SELECT id, arch, toolchain, options, created, compile_ms, registers, spill_bytes,"
+    " shared_bytes, checksum, cubin, source,"
+    " (SELECT count(*) FROM kernel WHERE kernel.unit = unit.id) FROM unit WHERE id > ?1"
+    " ORDER BY id";
+const char kernels_sql[] =
+    "SELECT k.id, k.key, k.canonical, k.unit, k.arch, k.name, k.seal, u.checksum, u.arch"
+    " FROM kernel k LEFT JOIN unit u ON u.id = k.unit ORDER BY k.id";
+const char plans_sql[] =
+    "SELECT id, key, canonical, created, checksum, content FROM plan ORDER BY id";
+
+/* -- one row ----------------------------------------------------------------------------------- */
+
+/* One flipped bit turns an entry name or a unit's number into another valid one. */
+struct hash kernel_seal(struct hash checksum, const char *name)
+{
+    unsigned char parts[32];
+    store_hash_write(checksum, parts);
+    store_hash_write(hash_bytes(name, strlen(name)), parts + 16);
+    return hash_bytes(parts, sizeof parts);
+}
+
+static struct hash column_hash(sqlite3_stmt *row, int column)
+{
+    const void *bytes = sqlite3_column_blob(row, column);
+    return hash_bytes(bytes ? bytes : "", (size_t)sqlite3_column_bytes(row, column));
+}
+
+static bool column_is_blob(sqlite3_stmt *row, int column)
+{
+    return sqlite3_column_type(row, column) == SQLITE_BLOB;
+}
+
+static bool column_is_text(sqlite3_stmt *row, int column)
+{
+    return sqlite3_column_type(row, column) == SQLITE_TEXT;
+}
+
+static bool hash_read(sqlite3_stmt *row, int column, struct hash *out)
+{
+    const unsigned char *bytes = sqlite3_column_blob(row, column);
+    *out = (struct hash){0, 0};
+    if (!bytes || sqlite3_column_bytes(row, column) != 16)
+        return false;
+    for (int i = 0; i < 8; i++) {
+        out->high = out->high << 8 | bytes[i];
+        out->low = out->low << 8 | bytes[8 + i];
+    }
+    return true;
+}
+
+const char *unit_wrong(sqlite3_stmt *row)
+{
+    if (!column_is_text(row, UNIT_ARCH) || !column_is_text(row, UNIT_TOOLCHAIN) ||
+        !column_is_text(row, UNIT_OPTIONS) || !column_is_text(row, UNIT_SOURCE))
+        return "its arch, toolchain, options or source is missing";
+    if (!column_is_blob(row, UNIT_CUBIN) || !column_is_blob(row, UNIT_CHECKSUM))
+        return "its cubin or checksum is missing";
+    if (!store_hash_is(row, UNIT_CHECKSUM, column_hash(row, UNIT_CUBIN)))
+        return "the checksum is not that of its cubin";
+    if (sqlite3_column_int64(row, UNIT_KERNELS) == 0)
+        return "no kernel belongs to it";
+    return NULL;
+}
+
+const char *kernel_wrong(sqlite3_stmt *row)
+{
+    struct hash checksum;
+    const char *name = (const char *)sqlite3_column_text(row, ROW_NAME);
+    const char *arch = (const char *)sqlite3_column_text(row, ROW_ARCH);
+    const char *unit_arch = (const char *)sqlite3_column_text(row, ROW_UNIT_ARCH);
+    if (!column_is_blob(row, ROW_KEY) || !column_is_blob(row, ROW_CANONICAL) || !name || !arch)
+        return "its key, canonical key, name or arch is missing";
+    if (!store_hash_is(row, ROW_KEY, column_hash(row, ROW_CANONICAL)))
+        return "its key is not the hash of its canonical key";
+    if (sqlite3_column_type(row, ROW_UNIT_ARCH) == SQLITE_NULL)
+        return "its unit is missing";
+    if (!unit_arch || strcmp(arch, unit_arch) != 0)
+        return "its arch is not that of its unit";
+    if (!hash_read(row, ROW_CHECKSUM, &checksum) ||
+        !store_hash_is(row, ROW_SEAL, kernel_seal(checksum, name)))
+        return "its seal is not that of its cubin and name";
+    return NULL;
+}
+
+const char *plan_wrong(sqlite3_stmt *row)
+{
+    if (!column_is_blob(row, ROW_KEY) || !column_is_blob(row, ROW_CANONICAL))
+        return "its key or canonical key is missing";
+    if (!store_hash_is(row, ROW_KEY, column_hash(row, ROW_CANONICAL)))
+        return "its key is not the hash of its canonical key";
+    if (!column_is_blob(row, PLAN_ROW_CONTENT) || !column_is_blob(row, PLAN_ROW_CHECKSUM))
+        return "its content or checksum is missing";
+    if (!store_hash_is(row, PLAN_ROW_CHECKSUM, column_hash(row, PLAN_ROW_CONTENT)))
+        return "the checksum is not that of its content";
+    return NULL;
+}
+
+/* -- findings ---------------------------------------------------------------------------------- */
+
+void findings_free(struct findings *findings)
+{
+    for (size_t i = 0; i < findings->list.count; i++)
+        text_free(&findings->list.at[i].line);
+    array_free(&findings->list);
+}
+
+static struct text *finding_add(struct findings *findings, enum bad_kind kind, int64_t id)
+{
+    static struct text none;
+    if (array_push(&findings->list, ((struct finding){.kind = kind, .id = id})))
+        return &findings->list.at[findings->list.count - 1].line;
+    findings->no_memory = true;
+    none = (struct text){.failed = true}; /* takes nothing */
+    return &none;
+}
+
+static void key_write(sqlite3_stmt *row, struct text *line)
+{
+    const unsigned char *key = sqlite3_column_blob(row, ROW_KEY);
+    const int size = sqlite3_column_bytes(row, ROW_KEY);
+    for (int i = 0; key && i < size && i < 4; i++)
+        text_format(line, "%02x", key[i]);
+    text_add(line, key ? "" : "no key");
+}
+
+static const char *text_or(sqlite3_stmt *row, int column)
+{
+    const char *value = (const char *)sqlite3_column_text(row, column);
+    return value ? value : "?";
+}
+
+static void unit_check(struct findings *findings, sqlite3_stmt *row)
+{
+    const char *wrong = unit_wrong(row);
+    findings->units++;
+    if (wrong) {
+        const int64_t id = sqlite3_column_int64(row, UNIT_ID);
+        text_format(finding_add(findings, BAD_UNIT, id), "unit %" PRId64 " (%s, %s): %s", id,
+                    text_or(row, UNIT_ARCH), text_or(row, UNIT_TOOLCHAIN), wrong);
+    }
+}
+
+static void kernel_check(struct findings *findings, sqlite3_stmt *row)
+{
+    const char *wrong = kernel_wrong(row);
+    findings->kernels++;
+    if (wrong) {
+        const int64_t id = sqlite3_column_int64(row, ROW_ID);
+        struct text *line = finding_add(findings, BAD_KERNEL, id);
+        text_format(line, "kernel %" PRId64 " (", id);
+        key_write(row, line);
+        text_format(line, ", %s, %s): %s", text_or(row, ROW_NAME), text_or(row, ROW_ARCH), wrong);
+    }
+}
+
+static void plan_check(struct findings *findings, sqlite3_stmt *row)
+{
+    const char *wrong = plan_wrong(row);
+    findings->plans++;
+    if (wrong) {
+        const int64_t id = sqlite3_column_int64(row, ROW_ID);
+        struct text *line = finding_add(findings, BAD_PLAN, id);
+        text_format(line, "plan %" PRId64 " (", id);
+        key_write(row, line);
+        text_format(line, "): %s", wrong);
+    }
+}
+
+static void use_check(struct findings *findings, sqlite3_stmt *row)
+{
+    const int64_t kind = sqlite3_column_int64(row, 0), id = sqlite3_column_int64(row, 1);
+    text_format(finding_add(findings, BAD_USE, id), "the time of use of %s %" PRId64 ": %s",
+                kind == USE_UNIT   ? "unit"
+                : kind == USE_PLAN ? "plan"
+                                   : "unknown row",
+                id, "its row is missing");
+    if (!findings->no_memory)
+        findings->list.at[findings->list.count - 1].use = kind;
+}
+
+static void counter_check(struct findings *findings, sqlite3_stmt *row)
+{
+    text_format(finding_add(findings, BAD_COUNTER, 0), "the total \"%s\" is no count",
+                text_or(row, 0));
+}
+
+static void integrity_check(struct findings *findings, sqlite3_stmt *row)
+{
+    const char *said = text_or(row, 0);
+    if (strcmp(said, "ok") != 0)
+        text_format(finding_add(findings, BAD_FILE, 0), "SQLite: %s", said);
+}
+
+/* -- all --------------------------------------------------------------------------------------- */
+
+static int rows_check(struct store *store, const char *sql, struct findings *findings,
+                      void (*check)(struct findings *, sqlite3_stmt *))
+{
+    sqlite3_stmt *row = NULL;
+    int rc = sqlite3_prepare_v2(store->db, sql, -1, &row, NULL);
+    if (rc == SQLITE_OK && sqlite3_bind_parameter_count(row) == 1)
+        rc = sqlite3_bind_int64(row, 1, INT64_MIN);
+    while (rc == SQLITE_OK && (rc = sqlite3_step(row)) == SQLITE_ROW) {
+        check(findings, row);
+        rc = SQLITE_OK;
+    }
+    sqlite3_finalize(row);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* The names and texts of all tables, indexes and triggers, as one hash. */
+static int schema_hash(struct store *store, struct hash *out)
+{
+    sqlite3_stmt *row = NULL;
+    struct text all = {0};
+    int rc = sqlite3_prepare_v2(store->db,
+                                "SELECT type, name, coalesce(sql, '') FROM sqlite_master"
+                                " ORDER BY type, name",
+                                -1, &row, NULL);
+    while (rc == SQLITE_OK && (rc = sqlite3_step(row)) == SQLITE_ROW) {
+        for (int column = 0; column < 3; column++) {
+            text_add(&all, text_or(row, column));
+            text_add(&all, "\n");
+        }
+        rc = SQLITE_OK;
+    }
+    sqlite3_finalize(row);
+    *out = hash_bytes(text_get(&all), all.length);
+    if (all.failed)
+        rc = SQLITE_NOMEM;
+    text_free(&all);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+bool schema_is_ours(struct store *store, int *rc)
+{
+    struct store fresh;
+    struct hash ours, theirs;
+    if (store_open_memory(&fresh) != PHASOR_OK) {
+        *rc = SQLITE_NOMEM;
+        return false;
+    }
+    *rc = schema_hash(&fresh, &ours);
+    if (*rc == SQLITE_OK)
+        *rc = schema_hash(store, &theirs);
+    store_close(&fresh, true);
+    return *rc == SQLITE_OK && hash_equal(ours, theirs);
+}
+
+/* A table that cannot be read to its end is damage too; the others are still looked at. */
+static int damage_note(struct store *store, struct findings *findings, const char *table, int rc)
+{
+    const int kind = rc & 0xff;
+    if (rc == SQLITE_OK)
+        return SQLITE_OK;
+    if (kind != SQLITE_CORRUPT && kind != SQLITE_NOTADB && kind != SQLITE_ERROR &&
+        kind != SQLITE_FORMAT)
+        return rc;
+    text_format(finding_add(findings, BAD_FILE, 0), "%s: %s", table, sqlite3_errmsg(store->db));
+    return SQLITE_OK;
+}
+
+static const struct {
+    const char *table, *sql;
+    void (*check)(struct findings *, sqlite3_stmt *);
+} passes[] = {
+    {"the file", "PRAGMA integrity_check(20)", integrity_check},
+    {"unit", units_sql, unit_check},
+    {"kernel", kernels_sql, kernel_check},
+    {"plan", plans_sql, plan_check},
+    {"last_use",
+     "SELECT kind, id FROM last_use WHERE"
+     " NOT (kind = 0 AND EXISTS (SELECT 1 FROM unit WHERE unit.id = last_use.id)) AND"
+     " NOT (kind = 1 AND EXISTS (SELECT 1 FROM plan WHERE plan.id = last_use.id))",
+     use_check},
+    {"counter", "SELECT name FROM counter WHERE typeof(value) <> 'integer' OR value < 0",
+     counter_check},
+};
+
+static int passes_run(struct store *store, struct findings *findings)
+{
+    int rc;
+    if (!schema_is_ours(store, &rc) && rc == SQLITE_OK)
+        text_add(finding_add(findings, BAD_FILE, 0),
+                 "the tables are not those of this version of Phasor");
+    rc = damage_note(store, findings, "the schema", rc);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes && rc == SQLITE_OK; i++) {
+        rc = rows_check(store, passes[i].sql, findings, passes[i].check);
+        rc = damage_note(store, findings, passes[i].table, rc);
+    }
+    return rc == SQLITE_OK && findings->no_memory ? SQLITE_NOMEM : rc;
+}
+
+int checks_run(struct store *store, struct findings *findings)
+{
+    int rc = store_execute(store, "BEGIN");
+    if (rc != SQLITE_OK)
+        return rc;
+    rc = passes_run(store, findings);
+    store_execute(store, "COMMIT");
+    return rc;
+}
