@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "compile/library.h"
+#include "compile/workers.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -22,16 +23,18 @@
 #include <nvrtc.h>
 
 /* The functions of NVRTC that are used; all of them are in every version since 11.2. */
-#define NVRTC_FUNCTIONS(X)                                                                         \
-    X(Version)                                                                                     \
-    X(GetErrorString)                                                                              \
-    X(GetNumSupportedArchs) X(GetSupportedArchs) X(CreateProgram) X(DestroyProgram)                \
-        X(CompileProgram) X(GetPTXSize) X(GetPTX) X(GetCUBINSize) X(GetCUBIN) X(GetProgramLogSize) \
-            X(GetProgramLog)
+#define NVRTC_FUNCTIONS(X)                                                                       \
+    X(Version)                                                                                   \
+    X(GetErrorString)                                                                            \
+    X(GetNumSupportedArchs)                                                                      \
+    X(GetSupportedArchs)                                                                         \
+    X(CreateProgram) X(DestroyProgram) X(CompileProgram) X(GetPTXSize) X(GetPTX) X(GetCUBINSize) \
+        X(GetCUBIN) X(GetProgramLogSize) X(GetProgramLog)
 
 enum { OPTION_COUNT = 6, LISTED_LINES = 200 };
 
 struct compiler {
+    struct workers *workers; /* NULL: NVRTC is in this process, and the functions below are there */
     struct library library;
     int major, minor;
     char version[48];
@@ -142,10 +145,55 @@ phasor_status compiler_open(struct compiler **out)
     return status;
 }
 
+/* "sm_90\t--gpu-architecture=sm_90 --minimal": an arch and its options. */
+static phasor_status arch_take(struct compiler *compiler, char *line)
+{
+    char *tab = strchr(line, '\t');
+    if (!tab)
+        return fail(PHASOR_ERROR_COMPILE, "the process that compiles says \"%s\" of an arch", line);
+    *tab = '\0';
+    compiler->archs[compiler->arch_count] = line;
+    compiler->options[compiler->arch_count++] = tab + 1;
+    return PHASOR_OK;
+}
+
+static phasor_status hello_take(struct compiler *compiler, const struct workers_hello *hello)
+{
+    size_t count = 0;
+    char *rest = NULL, *lines = arena_string(&compiler->arena, hello->archs);
+    snprintf(compiler->version, sizeof compiler->version, "%s", hello->version);
+    for (const char *s = hello->archs; *s; s++)
+        count += *s == '\n';
+    compiler->archs = NEW(&compiler->arena, const char *, count);
+    compiler->options = NEW(&compiler->arena, const char *, count);
+    if (!lines || !compiler->archs || !compiler->options)
+        return fail_memory();
+    for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        TRY(arch_take(compiler, line));
+    return PHASOR_OK;
+}
+
+phasor_status compiler_open_workers(const char *const *command, struct compiler **out)
+{
+    *out = NULL;
+    struct compiler *compiler = memory_new(sizeof *compiler);
+    if (!compiler)
+        return fail_memory();
+    phasor_status status = workers_open(command, &compiler->workers);
+    if (status == PHASOR_OK)
+        status = hello_take(compiler, workers_hello(compiler->workers));
+    if (status == PHASOR_OK)
+        *out = compiler;
+    else
+        compiler_close(compiler);
+    return status;
+}
+
 void compiler_close(struct compiler *compiler)
 {
     if (!compiler)
         return;
+    workers_close(compiler->workers);
     library_close(&compiler->library);
     arena_free(&compiler->arena);
     memory_free(compiler);
@@ -168,7 +216,7 @@ const char *compiler_version(const struct compiler *compiler)
 
 const char *compiler_path(const struct compiler *compiler)
 {
-    return compiler->library.path;
+    return compiler->workers ? workers_hello(compiler->workers)->path : compiler->library.path;
 }
 
 const char *const *compiler_archs(const struct compiler *compiler, int *count)
@@ -222,12 +270,13 @@ static phasor_status compile_fail(const struct compiler *compiler,
                                   nvrtcResult result)
 {
     struct text log = {0}, source = {0};
+    const char *name = compiler->GetErrorString(result);
     log_add(compiler, program, &log);
     source_list(&source, request->source);
     const phasor_status status =
         result == NVRTC_ERROR_OUT_OF_MEMORY ? PHASOR_ERROR_MEMORY : PHASOR_ERROR_COMPILE;
     fail(status, "%s: %s for %s: %s\n%sthe source:\n%s", request->name, compiler->version,
-         request->arch, compiler->GetErrorString(result), text_get(&log), text_get(&source));
+         request->arch, name ? name : "an unknown error", text_get(&log), text_get(&source));
     text_free(&log);
     text_free(&source);
     return status;
@@ -250,10 +299,14 @@ static phasor_status compile_one(const struct compiler *compiler,
 
     nvrtcResult result =
         compiler->CreateProgram(&program, request->source, request->name, 0, NULL, NULL);
+    if (result == NVRTC_SUCCESS && !program)
+        result = NVRTC_ERROR_INVALID_PROGRAM;
     if (result == NVRTC_SUCCESS)
         result = compiler->CompileProgram(program, count, list);
     if (result == NVRTC_SUCCESS)
         result = get_size(program, nbytes);
+    if (result == NVRTC_SUCCESS && *nbytes == 0)
+        result = NVRTC_ERROR_INTERNAL_ERROR;
     if (result == NVRTC_SUCCESS) {
         *bytes = memory_new(*nbytes + 1);
         if (!*bytes) {
@@ -299,6 +352,8 @@ phasor_status compiler_run(struct compiler *compiler, const struct compile_reque
     *out = (struct compile_result){0};
     if (!compiler_knows_arch(compiler, request->arch))
         return arch_fail(compiler, request);
+    if (compiler->workers)
+        return workers_run(compiler->workers, request, out);
 
     clock_gettime(CLOCK_MONOTONIC, &before);
     phasor_status status = compile_one(compiler, request, request->arch, compiler->GetCUBINSize,
@@ -328,6 +383,13 @@ static phasor_status compiler_absent(void)
 
 phasor_status compiler_open(struct compiler **out)
 {
+    *out = NULL;
+    return compiler_absent();
+}
+
+phasor_status compiler_open_workers(const char *const *command, struct compiler **out)
+{
+    (void)command;
     *out = NULL;
     return compiler_absent();
 }

@@ -22,6 +22,9 @@ struct compiler;
  * an installed Python wheel. PHASOR_ERROR_COMPILE: none; the message says where it looked and what
  * to do. */
 phasor_status compiler_open(struct compiler **out);
+/* The same in processes of this command, a list of words that ends with NULL: workers.h. This
+ * process never opens NVRTC. */
+phasor_status compiler_open_workers(const char *const *command, struct compiler **out);
 void compiler_close(struct compiler *compiler); /* NULL is fine */
 
 /* All valid as long as the compiler. */

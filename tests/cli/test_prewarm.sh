@@ -1,4 +1,5 @@
-# phasor prewarm: sizes times archs into a cache; a second time nothing is compiled.
+# phasor prewarm: sizes times archs into a cache; a second time nothing is compiled; interrupted,
+# killed or with a compiler that dies, what was done is kept.
 source "$(dirname "$0")/support.sh"
 program=$CASES/qk_rope_bf16_dynamic/plain.pt2
 dim=q.1
@@ -14,11 +15,15 @@ expect_exit 4 prewarm "$program" --arch sm_90 --lengths "$scratch/lengths"
 expect_message 'lengths:1'
 expect_exit 0 prewarm "$program" --arch sm_90 --dim "$dim=99999999999" --json
 expect_output '"compiled": 0, "cache_hits": 0, "failed": 0, "skipped": 1, "seconds": '
+PHASOR_NVRTC=/there/is/none.so expect_exit 6 prewarm "$program" --arch sm_90 --json
+expect_message '/there/is/none.so'
+expect_output '"compiled": 0, "cache_hits": 0, "failed": [1-9]'
+expect_exit 6 --compile-server
+expect_message 'nobody is there'
 
 # The rest needs a compiler: the real one, or the stand-in that the build makes for tests.
-expect_exit 0 doctor
+stand_in=$(dirname "$PHASOR")/tests/libphasor_stand_in_nvrtc.so
 if ! "$PHASOR" show "$program" --stage ptx --arch sm_90 >"$scratch/out" 2>"$scratch/err"; then
-    stand_in=$(dirname "$PHASOR")/tests/libphasor_stand_in_nvrtc.so
     if [ ! -e "$stand_in" ]; then
         echo "no NVRTC: compiling is not tested"
         finish
@@ -37,7 +42,67 @@ expect_output '"compiled": 0'
 printf '# observed\n%s=3\n\n%s=5 # often\n' "$dim" "$dim" >"$scratch/lengths"
 expect_exit 0 prewarm "$program" --arch sm_80 --lengths "$scratch/lengths" --json
 expect_output '"compiled": 0'
-PHASOR_NO_COMPILE=1 expect_exit 10 prewarm "$program" --arch sm_86 --dim "$dim=7" --json
+PHASOR_NO_COMPILE=1 expect_exit 10 prewarm "$program" --arch sm_100 --dim "$dim=7" --json
 expect_exit 0 prewarm "$program" --arch sm_90 --dim "$dim=3"
 expect_output '0 kernels compiled'
+
+# One kernel a unit or many: the same kernels.
+exact=(prewarm "$program" --arch sm_90 --mode exact --json)
+PHASOR_UNIT_KERNELS=1 expect_exit 0 "${exact[@]}" --dim "$dim=20:27" --cache "$scratch/one"
+compiled=$(json_number compiled)
+expect_exit 0 "${exact[@]}" --dim "$dim=20:27" --cache "$scratch/many"
+expect_output "\"compiled\": $compiled, \"cache_hits\": 0,"
+
+# Interrupted, and killed: the same command goes on.
+expect_total() { # CACHE: all of 1:64 is there when the rest is compiled
+    local kept
+    "$PHASOR" cache stats --cache "$1" --json >"$scratch/out" 2>"$scratch/err" || kept=0
+    kept=$(json_number kernels)
+    expect_exit 0 "${exact[@]}" --dim "$dim=1:64" --cache "$1"
+    claims=$((claims + 1))
+    [ "$((kept + $(json_number compiled)))" -eq "$total" ] ||
+        say_failure "$kept were kept, $(json_number compiled) compiled, of $total"
+    expect_exit 0 "${exact[@]}" --dim "$dim=1:64" --cache "$1"
+    expect_output "\"compiled\": 0, \"cache_hits\": $total,"
+}
+
+stop_in_the_middle() { # CACHE, SIGNAL: when the first unit is stored; gives the exit code
+    local status=0 process
+    "$PHASOR" "${exact[@]}" --dim "$dim=1:64" --cache "$1" --jobs 1 \
+        >"$scratch/out" 2>"$scratch/err" </dev/null &
+    process=$!
+    for _ in $(seq 600); do
+        "$PHASOR" cache stats --cache "$1" --json 2>/dev/null | grep -q '"kernels": [1-9]' && break
+        sleep 0.05
+    done
+    kill -"$2" "$process"
+    wait "$process" 2>/dev/null || status=$?
+    claims=$((claims + 1))
+    [ "$status" -eq "$3" ] || say_failure "after signal $2 exit code $status, expected $3"
+}
+
+expect_exit 0 "${exact[@]}" --dim "$dim=1:64" --cache "$scratch/whole"
+total=$(json_number compiled)
+stop_in_the_middle "$scratch/interrupted" INT 9
+expect_message 'the same command goes on'
+expect_total "$scratch/interrupted"
+stop_in_the_middle "$scratch/killed" KILL 137
+expect_total "$scratch/killed"
+
+# A compiler that dies of one source: that kernel fails, the others are there.
+if [ -e "$stand_in" ]; then
+    export PHASOR_NVRTC=$stand_in
+    "$PHASOR" show "$program" --stage cuda --arch sm_90 --mode exact --dim "$dim=13" \
+        >"$scratch/source" 2>"$scratch/err"
+    text=$(grep '#define COUNT' "$scratch/source" | tail -1)
+    expect_exit 0 "${exact[@]}" --dim "$dim=11:14" --cache "$scratch/well"
+    compiled=$(json_number compiled)
+    PHASOR_STAND_IN_NVRTC_DIE="$text
+" expect_exit 6 "${exact[@]}" --dim "$dim=11:14" --cache "$scratch/dies"
+    expect_message 'the process that compiled it ended before it was done (signal 9'
+    failed=$(json_number failed)
+    expect_output "\"compiled\": $((compiled - failed)), \"cache_hits\": 0, \"failed\": [1-9]"
+    expect_exit 0 "${exact[@]}" --dim "$dim=11:14" --cache "$scratch/dies"
+    expect_output "\"compiled\": $failed, "
+fi
 finish

@@ -9,8 +9,15 @@
  *   PHASOR_STAND_IN_ARCHS=sm_90,sm_80            the devices; one sm_90 by default; "none" for none
  *   PHASOR_STAND_IN_MEMORY=1000000               bytes that a device has
  *   PHASOR_STAND_IN_FAIL=cuLaunchKernel=719,...  functions (symbols with their version) that fail,
- *                                                and how
+ *                                                and how; *=719: all that need a context, as after
+ *                                                a fault of the device
+ *   PHASOR_STAND_IN_NVRTC_FAIL=nvrtcCompileProgram=6,nvrtcCreateProgram=null,...
+ *                                                the same for NVRTC; null: success, and no program;
+ *                                                empty: success, and a cubin of no bytes
+ *   PHASOR_STAND_IN_NVRTC_DIE=TEXT               NVRTC kills its process at a source with this text
+ *   PHASOR_STAND_IN_NVRTC_REFUSE=TEXT            ... or refuses that source
  *   PHASOR_STAND_IN_NVRTC_VERSION=12.4           what NVRTC says it is; 13.0 by default
+ *   PHASOR_STAND_IN_KEEP=1                       a source is compiled once in a process
  */
 #pragma once
 

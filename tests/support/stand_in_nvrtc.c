@@ -8,6 +8,8 @@
 #include "host_run.h"
 #include "stand_in.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +28,27 @@ static const int archs[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121}
 
 enum { ARCH_COUNT = sizeof archs / sizeof *archs };
 
+/* The text after "FUNCTION=" in PHASOR_STAND_IN_NVRTC_FAIL, or NULL. */
+static const char *injected(const char *function)
+{
+    const char *list = getenv("PHASOR_STAND_IN_NVRTC_FAIL");
+    const size_t length = strlen(function);
+    for (const char *s = list; s && *s; s = strchr(s, ',') ? strchr(s, ',') + 1 : NULL)
+        if (strncmp(s, function, length) == 0 && s[length] == '=')
+            return s + length + 1;
+    return NULL;
+}
+
+#define INJECT(function)                          \
+    do {                                          \
+        const char *how_ = injected(function);    \
+        if (how_ && *how_ >= '0' && *how_ <= '9') \
+            return (nvrtcResult)atoi(how_);       \
+    } while (0)
+
 nvrtcResult nvrtcVersion(int *major, int *minor)
 {
+    INJECT("nvrtcVersion");
     const char *version = getenv("PHASOR_STAND_IN_NVRTC_VERSION");
     *major = 13;
     *minor = 0;
@@ -49,12 +70,14 @@ const char *nvrtcGetErrorString(nvrtcResult result)
 
 nvrtcResult nvrtcGetNumSupportedArchs(int *count)
 {
+    INJECT("nvrtcGetNumSupportedArchs");
     *count = ARCH_COUNT;
     return NVRTC_SUCCESS;
 }
 
 nvrtcResult nvrtcGetSupportedArchs(int *out)
 {
+    INJECT("nvrtcGetSupportedArchs");
     memcpy(out, archs, sizeof archs);
     return NVRTC_SUCCESS;
 }
@@ -66,6 +89,10 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char
     (void)header_count;
     (void)headers;
     (void)include_names;
+    INJECT("nvrtcCreateProgram");
+    *out = NULL;
+    if (injected("nvrtcCreateProgram"))
+        return NVRTC_SUCCESS;
     struct _nvrtcProgram *program = calloc(1, sizeof *program);
     if (!program)
         return NVRTC_ERROR_OUT_OF_MEMORY;
@@ -124,6 +151,49 @@ static nvrtcResult options_read(nvrtcProgram program, int count, const char *con
     return NVRTC_SUCCESS;
 }
 
+/* -- what was compiled before ------------------------------------------------------------------ */
+
+/* With PHASOR_STAND_IN_KEEP=1 a source is compiled once in a process, for tests that call for the
+ * same thing a thousand times. */
+struct kept {
+    struct kept *next;
+    char *source;
+    void *object;
+    size_t nbytes;
+};
+static struct kept *kept;
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool kept_find(nvrtcProgram program)
+{
+    pthread_mutex_lock(&kept_lock);
+    const struct kept *k = kept;
+    while (k && strcmp(k->source, program->source) != 0)
+        k = k->next;
+    pthread_mutex_unlock(&kept_lock);
+    program->cubin = k ? malloc(k->nbytes) : NULL;
+    if (!program->cubin)
+        return false;
+    memcpy(program->cubin, k->object, k->nbytes);
+    program->cubin_size = k->nbytes;
+    return true;
+}
+
+static void kept_add(const struct _nvrtcProgram *program)
+{
+    struct kept *k = getenv("PHASOR_STAND_IN_KEEP") ? calloc(1, sizeof *k) : NULL;
+    if (!k)
+        return;
+    k->source = strdup(program->source);
+    k->object = malloc(program->cubin_size);
+    k->nbytes = program->cubin_size;
+    memcpy(k->object, program->cubin, program->cubin_size);
+    pthread_mutex_lock(&kept_lock);
+    k->next = kept;
+    kept = k;
+    pthread_mutex_unlock(&kept_lock);
+}
+
 static nvrtcResult trailer_add(nvrtcProgram program, const char *arch)
 {
     struct stand_in_trailer trailer = {.nbytes = program->cubin_size};
@@ -138,27 +208,47 @@ static nvrtcResult trailer_add(nvrtcProgram program, const char *arch)
     return NVRTC_SUCCESS;
 }
 
+static bool has_text_of(const struct _nvrtcProgram *program, const char *variable)
+{
+    const char *text = getenv(variable);
+    return text && *text && strstr(program->source, text);
+}
+
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char *const *options)
 {
     const char *arch;
+    if (injected("nvrtcCompileProgram"))
+        log_set(program, "nvrtc: error: it was told to fail\n");
+    INJECT("nvrtcCompileProgram");
+    if (has_text_of(program, "PHASOR_STAND_IN_NVRTC_DIE"))
+        raise(SIGKILL); /* as SIGSEGV, and no core is left */
+    if (has_text_of(program, "PHASOR_STAND_IN_NVRTC_REFUSE")) {
+        log_set(program, "map.cu(1): error: it was told to refuse this source\n");
+        return NVRTC_ERROR_COMPILATION;
+    }
     const nvrtcResult result = options_read(program, count, options, &arch);
     if (result != NVRTC_SUCCESS)
         return result;
+    if (kept_find(program))
+        return trailer_add(program, arch);
     if (!host_build(program->source, program->name, &program->cubin, &program->cubin_size)) {
         log_set(program, host_error());
         return NVRTC_ERROR_COMPILATION;
     }
+    kept_add(program);
     return trailer_add(program, arch);
 }
 
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t *size)
 {
-    *size = program->cubin_size;
+    INJECT("nvrtcGetCUBINSize");
+    *size = injected("nvrtcGetCUBINSize") ? 0 : program->cubin_size;
     return NVRTC_SUCCESS;
 }
 
 nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char *cubin)
 {
+    INJECT("nvrtcGetCUBIN");
     memcpy(cubin, program->cubin, program->cubin_size);
     return NVRTC_SUCCESS;
 }
@@ -181,6 +271,7 @@ nvrtcResult nvrtcGetPTX(nvrtcProgram program, char *ptx)
 
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t *size)
 {
+    INJECT("nvrtcGetProgramLogSize");
     *size = strlen(program->log) + 1;
     return NVRTC_SUCCESS;
 }

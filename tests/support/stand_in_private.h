@@ -33,11 +33,13 @@ CUresult stand_in_launch(CUfunction function, unsigned grid, unsigned block, con
     } while (0)
 #define NEED_CONTEXT()                                          \
     do {                                                        \
+        INJECT("*");                                            \
         if (!stand_in_context())                                \
             return stand_in_misuse(CUDA_ERROR_INVALID_CONTEXT); \
     } while (0)
 #define NEED_STREAM(stream)                                    \
     do {                                                       \
+        INJECT("*");                                           \
         if (!stand_in_stream_valid(stream))                    \
             return stand_in_misuse(CUDA_ERROR_INVALID_HANDLE); \
     } while (0)

@@ -27,7 +27,7 @@ struct settings {
     double rtol, atol; /* -1: by dtype */
     struct words dims;
     int64_t seed, repeat /* 1 */, jobs /* the number of processors */;
-    bool json, watch;
+    bool json, watch, recompile;
     /* behind the name of the command */
     struct words operands;
 };

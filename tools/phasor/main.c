@@ -28,8 +28,8 @@ static const struct command commands[] = {
      "print a stage: loaded, real, plan, cuda or ptx"},
     {"prewarm", FOR_PREWARM, prewarm_command, 1, -1, "PROGRAM...",
      "compile for many sizes and GPU types into the cache"},
-    {"cache", FOR_CACHE, cache_command, 1, -1, "stats|list|clear|path",
-     "look at the store of compiled kernels, or empty it"},
+    {"cache", FOR_CACHE, cache_command, 1, -1, "stats|list|show KEY|...",
+     "the store of compiled kernels: also verify, gc, clear, export FILE, import FILE, path"},
     {"doctor", FOR_DOCTOR, doctor_command, 0, 0, "",
      "what was found on this machine, and what to do about the rest"},
     {"bench", FOR_BENCH, bench_command, 1, 1, "PROGRAM",
@@ -132,8 +132,16 @@ static void interrupted(int signal_number)
     _exit(PHASOR_ERROR_INTERRUPTED);
 }
 
+/* What prewarm starts to compile for it: no command for people, so no help names it. */
+static bool is_compile_server(int argc, char **argv)
+{
+    return argc == 2 && strcmp(argv[1], "--compile-server") == 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (is_compile_server(argc, argv))
+        return report_library(phasor_compile_serve());
     signal(SIGINT, interrupted);
     signal(SIGTERM, interrupted);
     const int status = line_run(argc, argv);

@@ -16,6 +16,7 @@ phasor_options options_from(const struct settings *settings)
         .cache = settings->cache,
         .trust_cache_dir = settings->trust_cache_dir,
         .no_fma = settings->no_fma,
+        .wait_for_others = true, /* a command is no server */
         .rules = settings->rules && strcmp(settings->rules, "executorch") == 0
                      ? PHASOR_RULES_EXECUTORCH
                      : PHASOR_RULES_ALL,

@@ -5,15 +5,19 @@
  *
  * Every combination is stored twice: for tensors aligned to 16 bytes and for tensors aligned to
  * their elements only. What is in the cache already is found and not compiled again, so an
- * interrupted run goes on where it stopped.
+ * interrupted run goes on where it stopped. The compiler runs in processes of its own: when one
+ * dies, its kernels are tried once more, each alone, and those it dies of again count as failed.
  */
 #include "prewarm.h"
 
 #include "json.h"
 #include "open.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 /* -- archs ------------------------------------------------------------------------------------- */
 
@@ -57,6 +61,25 @@ static int archs_choose(const struct settings *settings, struct prewarm *prewarm
 
 /* -- runtimes and programs --------------------------------------------------------------------- */
 
+/* This command again, as a process that compiles: each thread gets one. */
+static const char *const *compiler_command(void)
+{
+    static char path[PATH_MAX];
+    static const char *command[] = {path, "--compile-server", NULL};
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    return length > 0 ? command : NULL;
+}
+
+/* Each kernel that is being compiled holds a lock, by a descriptor; many threads hold many. */
+static void descriptors_allow(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int runtimes_open(const struct settings *settings, struct prewarm *prewarm)
 {
     prewarm->runtimes = memory_need((size_t)prewarm->arch_count, sizeof *prewarm->runtimes);
@@ -65,6 +88,7 @@ static int runtimes_open(const struct settings *settings, struct prewarm *prewar
         options.device = PHASOR_DEVICE_NONE;
         options.arch = prewarm->archs[i];
         options.interrupted = interrupt_seen;
+        options.compiler = compiler_command();
         TRY_LIBRARY(phasor_open(&prewarm->runtimes[i], &options));
     }
     TRY_LIBRARY(phasor_cache_require(prewarm->runtimes[0]));
@@ -87,11 +111,10 @@ static int target_open(const struct settings *settings, struct prewarm *prewarm,
         TRY(size_set_skip(&prewarm->sizes[program], target->program));
     target->sizes = &prewarm->sizes[program];
     TRY(size_set_count(target->sizes, &target->combinations));
-    /* Each combination is two jobs. */
     if (target->combinations > (uint64_t)INT64_MAX / 4 || prewarm->total > (uint64_t)INT64_MAX / 4)
         return report_failure(PHASOR_ERROR_USAGE,
                               "--dim: more combinations than can ever be compiled");
-    prewarm->total += 2 * target->combinations;
+    prewarm->total += target->combinations;
     return PHASOR_OK;
 }
 
@@ -142,6 +165,7 @@ static int figures_get(struct prewarm *prewarm, struct prewarm_figures *out)
         TRY_LIBRARY(phasor_stats(prewarm->runtimes[i], &counters));
         out->compiled += counters.compiled;
         out->cache_hits += counters.cache_hits;
+        out->failed += counters.compile_failures;
     }
     for (int i = 0; i < prewarm->program_count; i++)
         out->skipped += prewarm->sizes[i].skipped;
@@ -176,13 +200,14 @@ static int prewarm_run(const struct settings *settings, struct prewarm *prewarm)
     struct prewarm_figures figures;
     TRY(size_set_check(settings));
     TRY(archs_choose(settings, prewarm));
+    descriptors_allow();
     TRY(runtimes_open(settings, prewarm));
     TRY(targets_open(settings, prewarm));
     interrupt_catch();
     const int status = prewarm_work(prewarm, settings->jobs);
     if (status == PHASOR_ERROR_INTERRUPTED)
         report_note(
-            "interrupted after %llu of %llu: what is done is kept, the same command goes on",
+            "interrupted after %llu of %llu sizes: what is done is kept, the same command goes on",
             (unsigned long long)prewarm->done, (unsigned long long)prewarm->total);
     TRY(figures_get(prewarm, &figures));
     if (settings->json)

@@ -1,8 +1,9 @@
-/* prewarm.h - everything that phasor prewarm compiles, as numbered jobs.
+/* prewarm.h - everything that phasor prewarm compiles, as numbered combinations.
  *
- *     2 archs x 1 program x 3 sizes x {aligned, not aligned}   ->   jobs 0 .. 11
+ *     2 archs x 1 program x 3 sizes   ->   combinations 0 .. 5, each aligned and not aligned
  *
- * Making the list (prewarm.c) is apart from working it off with threads (prewarm_jobs.c).
+ * Making the list (prewarm.c) is apart from working it off (prewarm_jobs.c): by threads that plan,
+ * generate and store, each with a process that compiles for it.
  */
 #pragma once
 #include "command.h"
@@ -28,9 +29,10 @@ struct prewarm {
     int program_count;
     struct prewarm_target *targets; /* arch_count x program_count */
     int target_count;
-    uint64_t total; /* jobs */
+    uint64_t total; /* combinations */
+    uint64_t some;  /* that a thread takes at once */
     /* the work */
-    _Atomic uint64_t next, done, failed;
+    _Atomic uint64_t next, done, failed; /* failed: for other reasons than a compile */
     atomic_bool stopped;
     _Atomic int running;  /* threads */
     pthread_mutex_t lock; /* of what follows, and of stderr */
@@ -39,8 +41,8 @@ struct prewarm {
     struct progress progress;
 };
 
-/* Works all jobs off with this many threads. An interrupt (SIGINT, SIGTERM) ends it after the
- * compiles that run then. */
+/* Works all combinations off with this many threads. An interrupt (SIGINT, SIGTERM) ends it after
+ * the compiles that run then. */
 int prewarm_work(struct prewarm *prewarm, int64_t threads);
 
 /* The signals come here from now on; a second one ends the process. */

@@ -1,4 +1,7 @@
-/* prewarm_jobs.c - threads that take one job after the other. See prewarm.h. */
+/* prewarm_jobs.c - threads that take some combinations after the other. See prewarm.h.
+ *
+ *     combinations 32..47  ->  32 shapes, one call of phasor_program_prepare_many
+ */
 #include "prewarm.h"
 
 #include "inputs.h"
@@ -7,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { SAID_MAX = 3, JOBS_OF_COMBINATION = 2 };
+enum { SAID_MAX = 3, SHAPES_OF_COMBINATION = 2, COMBINATIONS_MOST = 16, TURNS_OF_THREAD = 4 };
 
 /* -- interrupts -------------------------------------------------------------------------------- */
 
@@ -34,74 +37,153 @@ bool interrupt_seen(void *context)
     return atomic_load(&interrupt_flag);
 }
 
-/* -- one job ----------------------------------------------------------------------------------- */
+/* -- some combinations ------------------------------------------------------------------------- */
 
-static const struct prewarm_target *target_find(const struct prewarm *prewarm, uint64_t *job)
+/* The shapes of combinations of one target. */
+struct batch {
+    struct inputs *inputs;
+    const phasor_value **shapes;
+    phasor_status *statuses;
+    int count; /* of shapes */
+};
+
+static void batch_free(struct batch *batch)
 {
-    const struct prewarm_target *target = prewarm->targets;
-    while (*job >= target->combinations * JOBS_OF_COMBINATION) {
-        *job -= target->combinations * JOBS_OF_COMBINATION;
-        target++;
-    }
-    return target;
+    for (int i = 0; i < batch->count; i++)
+        inputs_free(&batch->inputs[i]);
+    free(batch->inputs);
+    free(batch->shapes);
+    free(batch->statuses);
 }
 
-/* The last number of the job says how its tensors are aligned; kernels for either are needed where
- * programs are called. */
-static int job_run(const struct prewarm *prewarm, uint64_t job, bool *said)
+/* Aligned tensors and others: kernels for either are needed where programs are called. */
+static int shape_add(const struct prewarm_target *target, uint64_t combination, bool aligned,
+                     struct batch *batch)
 {
-    const struct prewarm_target *target = target_find(prewarm, &job);
-    struct inputs inputs;
+    struct inputs *inputs = &batch->inputs[batch->count];
     int count;
-    phasor_binding *bindings = size_set_at(target->sizes, job / JOBS_OF_COMBINATION, &count);
-    const int shaped = inputs_shape(target->program, bindings, count, &inputs);
+    phasor_binding *bindings = size_set_at(target->sizes, combination, &count);
+    const int status = inputs_shape(target->program, bindings, count, inputs);
     free(bindings);
-    *said = shaped != PHASOR_OK;
-    TRY(shaped);
-    inputs_align(&inputs, job % JOBS_OF_COMBINATION == 0);
-    const int status = phasor_program_prepare(target->program, inputs.values, inputs.count);
-    inputs_free(&inputs);
-    return status;
+    TRY(status);
+    inputs_align(inputs, aligned);
+    batch->shapes[batch->count++] = inputs->values;
+    return PHASOR_OK;
 }
 
-/* Sizes that contradict each other are an error of the command line: nothing more is tried. */
-static void job_failed(struct prewarm *prewarm, int status, bool said)
+static int batch_make(const struct prewarm_target *target, uint64_t first, uint64_t count,
+                      struct batch *out)
 {
-    atomic_fetch_add(&prewarm->failed, 1);
-    if (status == PHASOR_ERROR_INPUT)
-        atomic_store(&prewarm->stopped, true);
+    const size_t shapes = (size_t)count * SHAPES_OF_COMBINATION;
+    *out = (struct batch){memory_need(shapes, sizeof *out->inputs),
+                          memory_need(shapes, sizeof *out->shapes),
+                          memory_need(shapes, sizeof *out->statuses), 0};
+    for (uint64_t i = 0; i < count; i++)
+        for (int aligned = 0; aligned < SHAPES_OF_COMBINATION; aligned++)
+            TRY(shape_add(target, first + i, aligned == 0, out));
+    return PHASOR_OK;
+}
+
+/* -- failures ---------------------------------------------------------------------------------- */
+
+static void failure_note(struct prewarm *prewarm, int status)
+{
     pthread_mutex_lock(&prewarm->lock);
     if (prewarm->status == PHASOR_OK)
         prewarm->status = status;
-    if (!said && prewarm->said < SAID_MAX) {
+    pthread_mutex_unlock(&prewarm->lock);
+}
+
+/* Of the library's last call on this thread. */
+static void failure_say(struct prewarm *prewarm, phasor_status status)
+{
+    pthread_mutex_lock(&prewarm->lock);
+    if (prewarm->said < SAID_MAX) {
         progress_clear(&prewarm->progress);
-        report_library((phasor_status)status);
+        report_library(status);
         if (++prewarm->said == SAID_MAX)
             report_note("further failures are only counted");
     }
     pthread_mutex_unlock(&prewarm->lock);
 }
 
+/* The library counts kernels that could not be compiled; the rest are shapes. */
+static void batch_count(struct prewarm *prewarm, const struct batch *batch, phasor_status status)
+{
+    bool say = false;
+    for (int i = 0; i < batch->count; i++) {
+        const phasor_status own = batch->statuses[i];
+        if (own == PHASOR_OK || own == PHASOR_ERROR_INTERRUPTED)
+            continue;
+        if (own != PHASOR_ERROR_COMPILE)
+            atomic_fetch_add(&prewarm->failed, 1);
+        failure_note(prewarm, own);
+        say = true;
+    }
+    if (say)
+        failure_say(prewarm, status);
+}
+
+/* -- working ----------------------------------------------------------------------------------- */
+
+/* Sizes that contradict each other are an error of the command line: nothing more is tried. */
+static void combinations_run(struct prewarm *prewarm, const struct prewarm_target *target,
+                             uint64_t first, uint64_t count)
+{
+    struct batch batch;
+    const int shaped = batch_make(target, first, count, &batch);
+    if (shaped != PHASOR_OK) {
+        atomic_fetch_add(&prewarm->failed, 1);
+        atomic_store(&prewarm->stopped, true);
+        failure_note(prewarm, shaped);
+    } else {
+        const phasor_status status = phasor_program_prepare_many(
+            target->program, batch.shapes, batch.inputs[0].count, batch.count, batch.statuses);
+        batch_count(prewarm, &batch, status);
+        if (status != PHASOR_ERROR_INTERRUPTED)
+            atomic_fetch_add(&prewarm->done, count);
+    }
+    batch_free(&batch);
+}
+
+/* The target of a combination; its number becomes that in the target. */
+static const struct prewarm_target *target_find(const struct prewarm *prewarm, uint64_t *number)
+{
+    const struct prewarm_target *target = prewarm->targets;
+    while (*number >= target->combinations) {
+        *number -= target->combinations;
+        target++;
+    }
+    return target;
+}
+
+static bool goes_on(const struct prewarm *prewarm)
+{
+    return !atomic_load(&prewarm->stopped) && !interrupt_seen(NULL);
+}
+
 static void *thread_run(void *context)
 {
     struct prewarm *prewarm = context;
-    while (!atomic_load(&prewarm->stopped) && !interrupt_seen(NULL)) {
-        bool said = false;
-        const uint64_t job = atomic_fetch_add(&prewarm->next, 1);
-        if (job >= prewarm->total)
-            break;
-        const int status = job_run(prewarm, job, &said);
-        if (status == PHASOR_ERROR_INTERRUPTED)
-            break;
-        if (status != PHASOR_OK)
-            job_failed(prewarm, status, said);
-        atomic_fetch_add(&prewarm->done, 1);
+    uint64_t at = atomic_fetch_add(&prewarm->next, prewarm->some);
+    while (at < prewarm->total && goes_on(prewarm)) {
+        const uint64_t rest = prewarm->total - at,
+                       end = at + (rest < prewarm->some ? rest : prewarm->some);
+        while (at < end && goes_on(prewarm)) {
+            uint64_t first = at;
+            const struct prewarm_target *target = target_find(prewarm, &first);
+            const uint64_t left = target->combinations - first,
+                           count = left < end - at ? left : end - at;
+            combinations_run(prewarm, target, first, count);
+            at += count;
+        }
+        at = atomic_fetch_add(&prewarm->next, prewarm->some);
     }
     atomic_fetch_sub(&prewarm->running, 1);
     return NULL;
 }
 
-/* -- all jobs ---------------------------------------------------------------------------------- */
+/* -- all combinations -------------------------------------------------------------------------- */
 
 static void progress_watch(struct prewarm *prewarm)
 {
@@ -115,12 +197,20 @@ static void progress_watch(struct prewarm *prewarm)
     progress_clear(&prewarm->progress);
 }
 
+/* Few enough that the threads end together. */
+static uint64_t some_choose(uint64_t total, size_t threads)
+{
+    const uint64_t share = threads ? total / (threads * TURNS_OF_THREAD) : 0;
+    return share < 1 ? 1 : share > COMBINATIONS_MOST ? COMBINATIONS_MOST : share;
+}
+
 int prewarm_work(struct prewarm *prewarm, int64_t threads)
 {
     const size_t wanted =
         (uint64_t)threads < prewarm->total ? (size_t)threads : (size_t)prewarm->total;
     pthread_t *started = memory_need(wanted, sizeof *started);
     size_t count = 0;
+    prewarm->some = some_choose(prewarm->total, wanted);
     progress_start(&prewarm->progress);
     while (count < wanted) {
         atomic_fetch_add(&prewarm->running, 1);

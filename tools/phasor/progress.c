@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 32 };
+enum { BAR_WIDTH = 32, WINDOW_SECONDS = 5 };
 
 double seconds_now(void)
 {
@@ -23,15 +23,27 @@ void progress_start(struct progress *progress)
     progress->shown = isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
     progress->coloured = !no_colour || !*no_colour;
     progress->started = seconds_now();
+    progress->older = progress->newer = (struct progress_mark){progress->started, 0};
 }
 
-void progress_draw(const struct progress *progress, uint64_t done, uint64_t total)
+/* Over one to two windows; the whole time as long as that is shorter. */
+static double rate_get(struct progress *progress, uint64_t done)
+{
+    const double now = seconds_now();
+    if (now - progress->newer.time >= WINDOW_SECONDS) {
+        progress->older = progress->newer;
+        progress->newer = (struct progress_mark){now, done};
+    }
+    const double elapsed = now - progress->older.time;
+    return elapsed > 0 ? (double)(done - progress->older.done) / elapsed : 0;
+}
+
+void progress_draw(struct progress *progress, uint64_t done, uint64_t total)
 {
     if (!progress->shown || total == 0)
         return;
     char bar[BAR_WIDTH + 1] = "";
-    const double elapsed = seconds_now() - progress->started,
-                 rate = elapsed > 0 ? (double)done / elapsed : 0;
+    const double rate = rate_get(progress, done);
     const int filled = (int)((double)done / (double)total * BAR_WIDTH);
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', (size_t)(filled > BAR_WIDTH ? BAR_WIDTH : filled));

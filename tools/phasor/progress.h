@@ -8,12 +8,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct progress_mark {
+    double time; /* seconds */
+    uint64_t done;
+};
+
 struct progress {
     bool shown, coloured;
     double started; /* seconds */
+    struct progress_mark older, newer;
 };
 
 double seconds_now(void);
 void progress_start(struct progress *progress);
-void progress_draw(const struct progress *progress, uint64_t done, uint64_t total);
+/* Rate and time left are those of the last seconds: what a run finds done goes by much faster than
+ * what it has to do. */
+void progress_draw(struct progress *progress, uint64_t done, uint64_t total);
 void progress_clear(const struct progress *progress); /* before another line, and at the end */

@@ -51,7 +51,7 @@ static int range_read(const char *whole, char *text, struct size_axis *axis)
             "q.1=1,2,64:512:64",
             whole);
     const int64_t last = count > 1 ? numbers[1] : numbers[0];
-    if ((last - numbers[0]) / numbers[2] + 1 + (int64_t)axis->count > VALUES_MAX)
+    if ((last - numbers[0]) / numbers[2] >= VALUES_MAX - (int64_t)axis->count)
         return report_failure(PHASOR_ERROR_USAGE, "--dim %s: more than %d values", whole,
                               VALUES_MAX);
     for (int64_t value = numbers[0];; value += numbers[2]) {
@@ -232,7 +232,7 @@ phasor_binding *size_set_at(const struct size_set *set, uint64_t index, int *cou
     const struct size_line *line = set->has_lines ? &set->lines[rest % lines] : &none;
     rest /= lines;
     phasor_binding *bindings =
-        memory_need((size_t)(set->axis_count + line->count), sizeof *bindings);
+        memory_need((size_t)set->axis_count + (size_t)line->count, sizeof *bindings);
     *count = 0;
     for (int i = 0; i < set->axis_count; i++) {
         const struct size_axis *axis = &set->axes[i];

@@ -1,0 +1,211 @@
+/* prepare.c - phasor_program_prepare_many: many specialisations at once, their kernels compiled
+ * together.
+ *
+ *     shapes 0..255  ->  each begun: found in the cache and done, or planned, its kernels missing
+ *                    ->  whenever about 16 kernels are missing: one NVRTC unit,
+ *                        and the shapes that waited for it are ended
+ *
+ * A shape that another thread is making, or that was given twice, is taken up again at the end,
+ * when this thread owns nothing that others could be waiting for.
+ */
+#include "compile/workers.h"
+#include "runtime/job.h"
+#include "runtime/units.h"
+#include "runtime/upgrade.h"
+
+#include <unistd.h>
+
+/* A shape whose kernels are not compiled yet. */
+struct waiting {
+    struct call call;
+    struct job job;
+    int shape;
+    struct waiting *next;
+};
+
+struct preparation {
+    struct phasor_program *program;
+    const phasor_value *const *shapes;
+    int count, shape_count;
+    phasor_status *statuses;
+    bool *elsewhere; /* another thread is making it: to be taken up again */
+    struct units units;
+    struct waiting *first, **last;
+    phasor_status status; /* the first failure */
+    struct text message;
+};
+
+/* -- the end of a shape ------------------------------------------------------------------------ */
+
+/* The message is this thread's last one. */
+static void shape_settle(struct preparation *p, int shape, phasor_status status)
+{
+    p->statuses[shape] = status;
+    if (status == PHASOR_OK || p->status != PHASOR_OK)
+        return;
+    p->status = status;
+    text_add(&p->message, message_get());
+}
+
+static void waiting_close(struct preparation *p, struct waiting *waiting, phasor_status status)
+{
+    struct flight_table *table = &p->program->specialisations;
+    struct flight *entry = &waiting->job.spec->flight;
+    job_close(&waiting->job, status);
+    call_free(&waiting->call);
+    shape_settle(p, waiting->shape, status);
+    flight_done(table, entry, status, status == PHASOR_ERROR_INTERRUPTED);
+    if (status == PHASOR_OK)
+        flight_release(table, entry);
+    memory_free(waiting);
+}
+
+static phasor_status waiting_end(struct preparation *p, struct waiting *waiting)
+{
+    const struct recipe *recipe = &waiting->job.spec->recipe;
+    for (int k = 0; k < recipe->kernel_count; k++)
+        TRY(units_status(&p->units, &recipe->kernels[k]));
+    TRY(job_end(&waiting->job));
+    return waiting->job.spec->shape ? specialisation_upgrade(waiting->job.spec) : PHASOR_OK;
+}
+
+/* Compiles what was gathered; then all that waited for it is ended. */
+static void preparation_flush(struct preparation *p)
+{
+    const phasor_status status = units_flush(&p->units);
+    while (p->first) {
+        struct waiting *waiting = p->first;
+        p->first = waiting->next;
+        waiting_close(p, waiting, status == PHASOR_OK ? waiting_end(p, waiting) : status);
+    }
+    p->last = &p->first;
+    units_clear(&p->units);
+}
+
+/* -- the beginning of a shape ------------------------------------------------------------------ */
+
+/* The entry of the table is owned: it is ended here, or waits for its kernels. */
+static void waiting_begin(struct preparation *p, struct waiting *waiting, struct flight *entry)
+{
+    job_open(&waiting->job, &waiting->call, (struct specialisation *)(void *)entry);
+    phasor_status status = job_begin(&waiting->job);
+    if (status != PHASOR_OK || waiting->job.found) {
+        if (status == PHASOR_OK)
+            status = job_end(&waiting->job);
+        waiting_close(p, waiting, status);
+        return;
+    }
+    const struct recipe *recipe = &waiting->job.spec->recipe;
+    for (int k = 0; k < recipe->kernel_count; k++)
+        units_add(&p->units, &recipe->kernels[k]);
+    if (waiting->job.spec->shape && upgrade_plan(waiting->job.spec) == PHASOR_OK)
+        for (int k = 0; k < recipe->kernel_count; k++)
+            if (upgrade_kernel(waiting->job.spec, k))
+                units_add(&p->units, upgrade_kernel(waiting->job.spec, k));
+    *p->last = waiting;
+    p->last = &waiting->next;
+    if (p->units.list.count >= (size_t)p->program->runtime->options.unit_kernels)
+        preparation_flush(p);
+}
+
+static phasor_status waiting_claim(struct preparation *p, struct waiting *waiting,
+                                   struct flight **entry, bool *owner)
+{
+    struct call *call = &waiting->call;
+    *owner = false;
+    call->stream = NULL;
+    TRY(call_read(call, p->program, CALL_SHAPES, p->shapes[waiting->shape], p->count, NULL, 0));
+    const size_t nbytes = call->word_count * sizeof *call->words;
+    return flight_claim(&p->program->specialisations, hash_bytes(call->words, nbytes), call->words,
+                        nbytes, entry, owner);
+}
+
+static void shape_begin(struct preparation *p, int shape)
+{
+    struct flight *entry;
+    bool owner;
+    struct waiting *waiting = memory_new(sizeof *waiting);
+    if (!waiting) {
+        shape_settle(p, shape, fail_memory());
+        return;
+    }
+    waiting->shape = shape;
+    const phasor_status status = waiting_claim(p, waiting, &entry, &owner);
+    if (status == PHASOR_OK && owner) {
+        waiting_begin(p, waiting, entry);
+        return;
+    }
+    call_free(&waiting->call);
+    memory_free(waiting);
+    if (status == PHASOR_OK && !entry)
+        p->elsewhere[shape] = true;
+    else
+        shape_settle(p, shape, status);
+    if (status == PHASOR_OK && entry)
+        flight_release(&p->program->specialisations, entry);
+}
+
+/* -- all --------------------------------------------------------------------------------------- */
+
+static bool interrupted(const struct preparation *p)
+{
+    const phasor_options *options = &p->program->runtime->options;
+    return options->interrupted && options->interrupted(options->interrupted_context);
+}
+
+static void shapes_begin(struct preparation *p)
+{
+    for (int i = 0; i < p->shape_count; i++) {
+        if (interrupted(p))
+            shape_settle(p, i, fail(PHASOR_ERROR_INTERRUPTED, "interrupted before shape %d", i));
+        else if (runs_on_cpu(p->program))
+            shape_settle(p, i, phasor_program_prepare(p->program, p->shapes[i], p->count));
+        else
+            shape_begin(p, i);
+    }
+    preparation_flush(p);
+}
+
+static void shapes_of_others(struct preparation *p)
+{
+    for (int i = 0; i < p->shape_count; i++)
+        if (p->elsewhere[i])
+            shape_settle(p, i, phasor_program_prepare(p->program, p->shapes[i], p->count));
+}
+
+static phasor_status preparation_run(struct preparation *p)
+{
+    p->last = &p->first;
+    p->elsewhere = memory_new((size_t)p->shape_count * sizeof *p->elsewhere);
+    if (!p->elsewhere || !p->statuses)
+        return fail_memory();
+    shapes_begin(p);
+    shapes_of_others(p);
+    return p->status == PHASOR_OK ? PHASOR_OK : fail(p->status, "%s", text_get(&p->message));
+}
+
+phasor_status phasor_program_prepare_many(phasor_program *program,
+                                          const phasor_value *const *shapes, int count,
+                                          int shape_count, phasor_status *statuses)
+{
+    struct preparation p = {.program = program,
+                            .shapes = shapes,
+                            .count = count,
+                            .shape_count = shape_count,
+                            .units = {.runtime = program->runtime}};
+    TRY(program_check_runnable(program));
+    if (shape_count < 0)
+        return fail(PHASOR_ERROR_USAGE, "%d shapes; the number cannot be negative", shape_count);
+    p.statuses = statuses ? statuses : memory_new((size_t)shape_count * sizeof *statuses);
+    const phasor_status status = preparation_run(&p);
+    text_free(&p.message);
+    memory_free(p.elsewhere);
+    if (!statuses)
+        memory_free(p.statuses);
+    return status;
+}
+
+phasor_status phasor_compile_serve(void)
+{
+    return workers_serve(STDIN_FILENO);
+}
