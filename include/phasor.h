@@ -99,7 +99,8 @@ typedef enum phasor_mode {
     PHASOR_MODE_AUTO
 } phasor_mode;
 
-/* Told of every compile, after it: entry names of the unit, why it was needed, milliseconds. */
+/* Told of every compile, after it: entry names of the unit, why it was needed (the stored key that
+ * is most like it, and what differs), milliseconds. */
 typedef void phasor_compile_callback(void *context, const char *kernels, const char *reason,
                                      double milliseconds);
 typedef void phasor_log_callback(void *context, int level, const char *line);
@@ -137,6 +138,15 @@ typedef struct phasor_options {
     void *(*resize)(void *context, void *block, size_t nbytes);
     void (*free)(void *context, void *block);
     void *allocator_context;
+    /* Wait, at most 10 seconds, for another process that compiles the same kernel into the same
+     * cache. Without it a runtime that runs programs compiles for itself; one with the device "none"
+     * always waits. */
+    bool wait_for_others;
+    /* A command, as a list of words that ends with NULL, whose processes compile by
+     * phasor_compile_serve. NULL: NVRTC is called in this process, where threads wait for each
+     * other during most of a compile, and where a crash of it is a crash of the process. */
+    const char *const *compiler;
+    int unit_kernels; /* phasor_program_prepare_many compiles about as many at once, default 16 */
 } phasor_options;
 
 /* options may be NULL. The CUDA device's primary context is retained, or the caller's current
@@ -156,6 +166,7 @@ typedef struct phasor_counters {
     uint64_t foreign; /* hits made by another NVRTC version */
     uint64_t specialisations;
     uint64_t launches;
+    uint64_t compile_failures; /* kernels that could not be compiled */
 } phasor_counters;
 PHASOR_API phasor_status phasor_stats(phasor_runtime *runtime, phasor_counters *out);
 
@@ -268,6 +279,26 @@ PHASOR_API phasor_status phasor_program_sizes(const phasor_program *program,
  * "a tensor aligned like this". */
 PHASOR_API phasor_status phasor_program_prepare(phasor_program *program, const phasor_value *inputs,
                                                 int count);
+
+/* The same for many shapes: shapes[i] are the inputs of one of them, `count` values each. Kernels
+ * of several shapes are compiled in one unit of NVRTC, which takes about half of the time of as
+ * many units; their machine code is the same. Each unit is stored when it is compiled, and a shape
+ * that fails stops no other: a call that was interrupted or killed goes on where it was. Where
+ * several threads call it, each with shapes of its own, and phasor_options.compiler is set, all
+ * processors are used.
+ *
+ *     const phasor_value *shapes[3] = {at_length_1, at_length_2, at_length_3};
+ *     phasor_program_prepare_many(program, shapes, 2, 3, NULL);
+ *
+ * statuses: one for each shape, or NULL. Returns the first failure of a shape, with its message. */
+PHASOR_API phasor_status phasor_program_prepare_many(phasor_program *program,
+                                                     const phasor_value *const *shapes, int count,
+                                                     int shape_count, phasor_status *statuses);
+
+/* The inside of a process of phasor_options.compiler: compiles what comes over its standard input,
+ * a socket, and returns when that is closed. A program that does nothing else but call this is
+ * enough; the command phasor has it as `phasor --compile-server`. */
+PHASOR_API phasor_status phasor_compile_serve(void);
 
 /* The text of a stage: "loaded", "real", "plan", "cuda", "ptx". inputs: shapes for the last three,
  * as in prepare; may be NULL for the first two. json: only "plan". Free the text with phasor_free.
@@ -420,11 +451,41 @@ PHASOR_API const char *phasor_cache_path(const phasor_runtime *runtime);
 /* For those whose purpose is the store: PHASOR_OK when what is compiled from now on is kept in it,
  * else PHASOR_ERROR_FILE and why not. */
 PHASOR_API phasor_status phasor_cache_require(phasor_runtime *runtime);
-/* "stats", "list": a table for people, or a JSON document. Free with phasor_free.
- * PHASOR_ERROR_FILE: unusable store. */
+/* "stats", "list", or the key of a row or its first digits: a table for people, or a JSON document.
+ * Of a key: what went into it in words, resources, compile time, source; all rows that have it when
+ * options.arch was not given. Free with phasor_free. PHASOR_ERROR_USAGE: no row, or several keys,
+ * begin so. PHASOR_ERROR_FILE: unusable store. */
 PHASOR_API phasor_status phasor_cache_show(phasor_runtime *runtime, const char *what, bool json,
                                            char **text);
+/* Writes the cubin (an ELF file) of the kernel with this key, or the bytes of the plan. */
+PHASOR_API phasor_status phasor_cache_extract(phasor_runtime *runtime, const char *key,
+                                              const char *path);
 PHASOR_API phasor_status phasor_cache_clear(phasor_runtime *runtime);
+
+/* The next four give their figures as text, as phasor_cache_show does. PHASOR_ERROR_FILE: the store
+ * or the file cannot be used.
+ *
+ * verify checks every row, those of read-only layers too: schema, checksums, keys, rows without
+ * those they belong to. recompile: compiles the source of each unit of the cache again, where this
+ * NVRTC made it, and compares byte for byte. *good is false when something is wrong; the text names
+ * each bad row.
+ *
+ * gc deletes damaged rows, the oldest ones over the cap, and files that repairs set aside, and makes
+ * the file as small as its rows.
+ *
+ * export writes all whole rows to one read-only file (mode 0444), in one step; what is at `path` is
+ * replaced only if it is such a file. It serves as a layer (PHASOR_CACHE_READONLY_DIRS) or for an
+ * import.
+ *
+ * import takes rows that are missing here. Each is checked before any byte of it is used; *good is
+ * false when some were refused. */
+PHASOR_API phasor_status phasor_cache_verify(phasor_runtime *runtime, bool recompile, bool json,
+                                             bool *good, char **text);
+PHASOR_API phasor_status phasor_cache_gc(phasor_runtime *runtime, bool json, char **text);
+PHASOR_API phasor_status phasor_cache_export(phasor_runtime *runtime, const char *path, bool json,
+                                             char **text);
+PHASOR_API phasor_status phasor_cache_import(phasor_runtime *runtime, const char *path, bool json,
+                                             bool *good, char **text);
 
 /* Versions, libraries found and where, devices, cache health, and what to do about what is missing.
  */

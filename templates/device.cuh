@@ -214,13 +214,13 @@ DEVICE float divide_trunc(float x, float y) { return truncf(x / y); }
 DEVICE double divide_trunc(double x, double y) { return trunc(x / y); }
 template <class T> DEVICE T divide_trunc(T x, T y)
 {
-    return y == 0 ? (T)0 : y == (T)-1 ? (T)(0 - (u64)x) : (T)(x / y);
+    return y == 0 ? (T)0 : y == -1 ? (T)(0 - (u64)x) : (T)(x / y);
 }
 DEVICE float remainder_c(float x, float y) { return fmodf(x, y); }
 DEVICE double remainder_c(double x, double y) { return fmod(x, y); }
 template <class T> DEVICE T remainder_c(T x, T y)
 {
-    return y == 0 || y == (T)-1 ? (T)0 : (T)(x % y);
+    return y == 0 || y == -1 ? (T)0 : (T)(x % y);
 }
 template <class T> DEVICE T remainder_python(T x, T y)
 {

@@ -2,6 +2,7 @@
  * damaged. */
 #include "support/leak.h"
 
+#include "../src/runtime/blob.c"
 #include "../src/runtime/recipe.c"
 #include "../src/runtime/recipe_blob.c"
 

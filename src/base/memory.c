@@ -74,7 +74,8 @@ void *arena_new(struct arena *arena, size_t nbytes)
     if (nbytes > SIZE_MAX / 2)
         return NULL;
     nbytes = (nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (nbytes > arena->room - arena->used && !block_add(arena, nbytes))
+    /* Also the first 0 bytes need a block to point into. */
+    if ((!arena->blocks || nbytes > arena->room - arena->used) && !block_add(arena, nbytes))
         return NULL;
     void *result = (char *)(arena->blocks + 1) + arena->used;
     arena->used += nbytes;

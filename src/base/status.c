@@ -10,7 +10,7 @@ enum { MESSAGE_SIZE = 64 * 1024 };
 
 static _Thread_local char message[MESSAGE_SIZE];
 
-phasor_status fail(phasor_status status, const char *format, ...)
+phasor_status(fail)(phasor_status status, const char *format, ...)
 {
     char text[4096];
     va_list arguments;
@@ -30,7 +30,7 @@ phasor_status fail(phasor_status status, const char *format, ...)
     return status;
 }
 
-phasor_status fail_in(phasor_status status, const char *format, ...)
+phasor_status(fail_in)(phasor_status status, const char *format, ...)
 {
     char prefix[1024];
     va_list arguments;
@@ -49,7 +49,7 @@ phasor_status fail_in(phasor_status status, const char *format, ...)
     return status;
 }
 
-phasor_status fail_memory(void)
+phasor_status(fail_memory)(void)
 {
     return fail(PHASOR_ERROR_MEMORY, "out of memory");
 }

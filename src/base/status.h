@@ -33,3 +33,10 @@ phasor_status fail_memory(void);
 /* The message of the last failure on this thread; "" if there was none. Valid until this thread's
  * next failure. */
 const char *message_get(void);
+
+/* Static analysis of one file does not see what these give back. */
+#ifdef __clang_analyzer__
+#define fail(status, ...) ((void)(fail)(status, __VA_ARGS__), (status))
+#define fail_in(status, ...) ((void)(fail_in)(status, __VA_ARGS__), (status))
+#define fail_memory() ((void)(fail_memory)(), PHASOR_ERROR_MEMORY)
+#endif

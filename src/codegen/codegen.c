@@ -32,10 +32,14 @@ phasor_status kernel_emitter(struct kernel_builder *builder, struct emitter *emi
 
 phasor_status kernel_emitter_end(struct kernel_builder *builder, struct emitter *emitter)
 {
+    /* Writing adds to the pools of the trace; what came after a failure may have left another
+     * message. */
+    const bool no_memory = emitter->status == PHASOR_ERROR_MEMORY ||
+                           trace_status(&builder->trace) == PHASOR_ERROR_MEMORY;
     const phasor_status status = emitter->status;
     builder->uses_flag |= emitter->uses_flag;
     emitter_free(emitter);
-    return status;
+    return no_memory ? fail_memory() : status;
 }
 
 uint32_t kernel_power_of_two(int64_t at_least, uint32_t most)
@@ -59,16 +63,24 @@ static bool lanes_stay_inside(struct sizes *pool, const dim *sizes, int rank, in
     return lanes == 1;
 }
 
-int kernel_lanes(const struct kernel_builder *builder, const dim *sizes, int rank, int most,
-                 bool gapless)
+static bool is_literal_shape(const struct sizes *pool, const dim *sizes, int rank)
+{
+    for (int d = 0; d < rank; d++)
+        if (!size_is_literal(pool, sizes[d]))
+            return false;
+    return true;
+}
+
+int kernel_lanes(struct kernel_builder *builder, const dim *sizes, int rank, int most, bool gapless)
 {
     struct sizes *pool = &builder->plan->sizes;
     const dim count = kernel_count(builder, sizes, rank);
-    for (int lanes = most; lanes > 1; lanes /= 2)
-        if (lanes_stay_inside(pool, sizes, rank, lanes) ||
-            (gapless && size_is_multiple(pool, count, lanes)))
-            return lanes;
-    return 1;
+    int lanes = most;
+    while (lanes > 1 && !lanes_stay_inside(pool, sizes, rank, lanes) &&
+           !(gapless && size_is_multiple(pool, count, lanes)))
+        lanes /= 2;
+    builder->arguments.gains |= lanes < most && !is_literal_shape(pool, sizes, rank);
+    return lanes;
 }
 
 phasor_status kernel_pointer(struct kernel_builder *builder, int buffer, bool written)
@@ -107,6 +119,13 @@ bool kernel_is_wide(const struct kernel_builder *builder)
         if (size_is_less(index->sizes, most, index->forms.at[f].highest))
             return true;
     return size_is_less(index->sizes, most, builder->runs);
+}
+
+void kernel_define_length(struct kernel_builder *builder, dim length)
+{
+    if (!size_is_literal(&builder->plan->sizes, length))
+        builder->arguments.sizes_inside = builder->arguments.gains = true;
+    kernel_define(builder, "LENGTH", length);
 }
 
 /* -- the source -------------------------------------------------------------------------------- */
@@ -317,6 +336,8 @@ static phasor_status launch_end(struct kernel_builder *builder)
     builder->launch->bytes = builder->bytes;
     builder->launch->grid = builder->blocks;
     builder->launch->block = builder->block;
+    builder->launch->sizes_inside = builder->arguments.sizes_inside;
+    builder->launch->gains = builder->arguments.gains;
     return PHASOR_OK;
 }
 

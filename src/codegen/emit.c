@@ -52,7 +52,10 @@ phasor_status emitter_init(struct emitter *emitter, struct trace *trace, struct 
                       emitted_init(&emitter->guards, trace->guards.count) &&
                       emitted_init(&emitter->expressions, trace->expressions.count) &&
                       emitted_init(&emitter->rounded, trace->expressions.count);
-    return room ? PHASOR_OK : fail_memory();
+    if (room)
+        return PHASOR_OK;
+    emitter_free(emitter);
+    return fail_memory();
 }
 
 /* True the first time: the line is to be written now. */
@@ -155,6 +158,7 @@ static void emit_argument(struct emitter *emitter, enum argument_kind kind, dim 
     const int number = argument_find(emitter->arguments, kind, 0, size);
     if (number < 0)
         emitter_fail(emitter, fail_memory());
+    emitter->arguments->sizes_inside = true;
     text_format(out, kind == ARGUMENT_SIZE ? "a.n%d" : "a.m%d", number);
 }
 
@@ -215,6 +219,7 @@ static void emit_division(struct emitter *emitter, const char *operator, dim div
     const bool by_argument =
         !emitter->wide && !size_is_literal(emitter->trace->index.sizes, divisor);
     if (!by_argument) {
+        emitter->arguments->gains |= !size_is_literal(emitter->trace->index.sizes, divisor);
         text_format(line, " %s ", operator);
         emit_size(emitter, divisor, line);
         return;
@@ -246,6 +251,8 @@ static void emit_digit(struct emitter *emitter, atom a)
     if (at.high)
         emit_division(emitter, "%", size_floordiv(sizes, at.high, at.low), &line);
     text_format(emitter->out, "    const index_t d%u = %s;\n", a, text_get(&line));
+    if (line.failed)
+        emitter_fail(emitter, fail_memory());
     text_free(&line);
 }
 
@@ -289,6 +296,8 @@ void emit_guard(struct emitter *emitter, guard g)
         text_format(emitter->out, "    const bool g%u = g%u && %s;\n", g, parent, text_get(&line));
     else
         text_format(emitter->out, "    const bool g%u = %s;\n", g, text_get(&line));
+    if (line.failed)
+        emitter_fail(emitter, fail_memory());
     text_free(&line);
 }
 

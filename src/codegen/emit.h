@@ -13,6 +13,8 @@
 /* What a kernel is given, in the order of its struct. The names say what and which: p0, n1, m2. */
 struct arguments {
     ARRAY(struct kernel_argument) list;
+    bool sizes_inside; /* a size is more than a number of runs or blocks */
+    bool gains;        /* literals would be faster: see kernel.h */
 };
 
 /* The number of the argument, which is added when it is not there; -1: out of memory. */

@@ -5,6 +5,10 @@
 
 enum { LANES_MAX = 32 };
 
+/* Where literal sizes pay: loops of a known length, runs of lanes that are known to divide a dim,
+ * and 64-bit divisions. A 32-bit division by an argument costs two instructions, which a kernel that
+ * waits for memory does not notice. */
+
 struct kernel_builder {
     struct plan *plan;
     struct kernel *launch; /* gets name, source, arguments, geometry */
@@ -41,7 +45,7 @@ phasor_status kernel_search(struct kernel_builder *builder);
 /* The number of lanes for elements of these dims in this order: a power of two up to `most` so that
  * lanes never leave the innermost dims they start in, or any that divides the count where the
  * buffer has no gaps. */
-int kernel_lanes(const struct kernel_builder *builder, const dim *sizes, int rank, int most,
+int kernel_lanes(struct kernel_builder *builder, const dim *sizes, int rank, int most,
                  bool gapless);
 /* Functions identity() and combine(x, y) of the reduction row, and the typedef acc_t. */
 void kernel_combination(struct kernel_builder *builder, enum op reduction, enum dtype accumulator);
@@ -63,8 +67,10 @@ phasor_status kernel_pointers(struct kernel_builder *builder);
 /* Whether an address or count needs 64 bits. */
 bool kernel_is_wide(const struct kernel_builder *builder);
 dim kernel_count(const struct kernel_builder *builder, const dim *sizes, int rank);
-/* "#define NAME 77u", or the argument that brings the size. */
+/* "#define NAME 77u", or the argument that brings the size: a number of runs or blocks. */
 void kernel_define(struct kernel_builder *builder, const char *name, dim size);
+/* LENGTH: what is computed depends on it. */
+void kernel_define_length(struct kernel_builder *builder, dim length);
 /* An emitter over the builder's functions; its end says whether it failed. */
 phasor_status kernel_emitter(struct kernel_builder *builder, struct emitter *emitter);
 phasor_status kernel_emitter_end(struct kernel_builder *builder, struct emitter *emitter);

@@ -167,7 +167,7 @@ phasor_status kernel_collect(struct kernel_builder *builder)
     TRY(trace_status(&builder->trace));
     TRY(kernel_pointers(builder));
     TRY(kernel_pointer(builder, builder->kernel->stores[0].buffer, true));
-    kernel_define(builder, "LENGTH", c.length);
+    kernel_define_length(builder, c.length);
     text_format(&builder->defines, "typedef %s acc_t;\n", emit_type(accumulator));
     TRY(emit_first(&c, base));
     TRY(emit_collect(&c, accumulator));

@@ -189,7 +189,7 @@ phasor_status kernel_reduce(struct kernel_builder *builder)
     TRY(kernel_pointers(builder));
     TRY(kernel_pointer(builder, store->buffer, true));
     reduction_geometry(&reduction, length);
-    kernel_define(builder, "LENGTH", length);
+    kernel_define_length(builder, length);
     kernel_combination(builder, reduction.node->op, reduction.accumulator);
     TRY(emit_accumulate(&reduction, lanes, length != 0 ? builder->lanes : 0));
     return emit_epilogue(&reduction, element, address);

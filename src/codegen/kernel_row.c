@@ -71,7 +71,7 @@ static phasor_status row_begin(struct row_kernel *k, struct kernel_builder *buil
 
 static void define_length(struct row_kernel *k, const char *type_name, enum dtype type)
 {
-    kernel_define(k->builder, "LENGTH", k->operand->shape[k->axis]);
+    kernel_define_length(k->builder, k->operand->shape[k->axis]);
     text_format(&k->builder->defines, "typedef %s %s;\n", emit_type(type), type_name);
 }
 

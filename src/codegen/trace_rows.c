@@ -352,8 +352,17 @@ static expr trace_scalar(struct trace *trace, const struct node *n, const form *
 
 static expr trace_size(struct trace *trace, const struct node *n, const form *at, guard g)
 {
+    struct index_pool *index = &trace->index;
+    const dim size = n->attributes.sizes[0];
     (void)at, (void)g;
-    return trace_number(trace, index_constant(&trace->index, n->attributes.sizes[0]));
+    if (index->sizes->nodes.at[size].low >= 0)
+        return trace_number(trace, index_constant(index, size));
+    /* forms are not negative, but n - m may be: max(n - m, 0) - max(m - n, 0) */
+    const dim above = size_max(index->sizes, size, 0),
+              below = size_max(index->sizes, size_sub(index->sizes, 0, size), 0);
+    const expr parts[2] = {trace_number(trace, index_constant(index, above)),
+                           trace_number(trace, index_constant(index, below))};
+    return trace_map(trace, OP_sub, DT_i64, parts, 2);
 }
 
 static expr trace_iota(struct trace *trace, const struct node *n, const form *at, guard g)

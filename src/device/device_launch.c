@@ -58,6 +58,21 @@ static phasor_status image_check(const void *cubin, size_t nbytes)
     return PHASOR_OK;
 }
 
+/* What the driver says of code from a compiler that is newer than it, among others. */
+static phasor_status module_fail(const struct device *device, CUresult result, const char *what)
+{
+    const int version = device->driver->version;
+    const phasor_status status = driver_check(device->driver, result, what);
+    if (result == CUDA_ERROR_INVALID_IMAGE || result == CUDA_ERROR_NO_BINARY_FOR_GPU ||
+        result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+        return fail_in(
+            status,
+            "cuda:%d (%s): the driver (for CUDA %d.%d) takes no such code; it may be older "
+            "than the compiler (phasor doctor shows both)",
+            device->ordinal, device->info.arch, version / 1000, version % 1000 / 10);
+    return fail_in(status, "cuda:%d (%s)", device->ordinal, device->info.arch);
+}
+
 phasor_status device_module_load(struct device *device, const void *cubin, size_t nbytes,
                                  struct device_module **out)
 {
@@ -67,11 +82,10 @@ phasor_status device_module_load(struct device *device, const void *cubin, size_
     if (!module)
         return fail_memory();
     module->device = device;
-    const phasor_status status =
-        driver_check(device->driver, module_load(module, cubin), "loading a module");
-    if (status != PHASOR_OK) {
+    const CUresult result = module_load(module, cubin);
+    if (result != CUDA_SUCCESS) {
         memory_free(module);
-        return fail_in(status, "cuda:%d (%s)", device->ordinal, device->info.arch);
+        return module_fail(device, result, "loading a module");
     }
     device_retain(device);
     *out = module;
@@ -138,8 +152,8 @@ phasor_status device_module_function(struct device_module *module, const char *n
     const CUresult result = function_find(module, name, function);
     if (result != CUDA_SUCCESS) {
         memory_free(function);
-        return fail_in(driver_check(module->device->driver, result, "finding it in its module"),
-                       "kernel %s", name);
+        return fail_in(module_fail(module->device, result, "finding it in its module"), "kernel %s",
+                       name);
     }
     /* A list for unloading: pushed without a lock, so that two threads may look up functions of one
      * module. */

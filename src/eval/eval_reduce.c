@@ -6,7 +6,8 @@
  *
  * A line is combined pairwise: halves of halves, 32 elements in sequence at the bottom, in the
  * compute type. The error grows with the logarithm of the length, and the order is always the same.
- * An empty line gives the row's identity. */
+ * An empty line gives the row's identity. Sums begin with 0, as eager's do: of nothing but -0 they
+ * are 0. */
 #include "eval/convert.h"
 #include "eval/parts.h"
 #include "eval/reference.h"
@@ -49,7 +50,7 @@ enum { DT_bit = DT_bool, PAIRWISE_SEQUENCE = 32 };
     {                                                                                    \
         type a = 0;                                                                      \
         a = count ? pairwise_##name##_##suffix(values, count, fused) : (identity);       \
-        *(type *)result = a;                                                             \
+        *(type *)result = OP_##name == OP_sum ? a + (type)0 : a;                         \
     }
 #define REDUCE(name, type, on, complex_rule, rules, identity, combination, ...) \
     EACH_##complex_rule(FUNCTION, name, identity, combination)
@@ -190,6 +191,7 @@ static phasor_status scan(struct eval *eval, const struct node *node, struct eva
     const enum dtype wide = scan_dtype(a->dtype), compute = dtype_info[a->dtype].compute;
     const int size = dtype_size(wide);
     map_function *const combine = map_find(op, wide);
+    const char zero[EVAL_ELEMENT_MAX] = {0};
     char *line = memory_new(2 * (size_t)length * EVAL_ELEMENT_MAX),
          *loaded = line ? line + length * EVAL_ELEMENT_MAX : NULL;
     if (!line)
@@ -198,6 +200,8 @@ static phasor_status scan(struct eval *eval, const struct node *node, struct eva
         const int64_t start = line_start(k, length, inner) * dtype_size(a->dtype);
         convert_load(a->dtype, loaded, (const char *)a->bytes + start, inner, (size_t)length);
         convert_compute(wide, line, compute, loaded, (size_t)length);
+        if (op == OP_add)
+            combine(1, line, zero, line, line, eval->options->fma);
         for (int64_t i = 1; i < length; i++) {
             char *at = line + i * size;
             combine(1, at, at - size, at, at, eval->options->fma);

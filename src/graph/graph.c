@@ -14,8 +14,10 @@
 phasor_status graph_init(struct graph *graph, struct arena *arena, struct sizes *sizes,
                          const char *name)
 {
+    static const dim no_shape[1]; /* that of rank 0 is copied, too */
     *graph = (struct graph){.arena = arena, .sizes = sizes, .name = arena_string(arena, name)};
-    if (!graph->name || !array_push(&graph->nodes, (struct node){.op = OP_none, .name = ""}))
+    if (!graph->name ||
+        !array_push(&graph->nodes, (struct node){.op = OP_none, .shape = no_shape, .name = ""}))
         return fail_memory();
     return PHASOR_OK;
 }
@@ -120,6 +122,33 @@ static bool node_keep(struct graph *graph, struct node *node, const dim *shape, 
            attributes_keep(graph, &node->attributes);
 }
 
+/* Those behind count and add bytes of tensors in 64 bits: a tensor that no memory could hold is
+ * none. */
+static bool bytes_fit(const struct graph *graph, const struct node *node, const dim *shape)
+{
+    int64_t nbytes = 4 * dtype_size(node->dtype);
+    bool fits = true;
+    for (int d = 0; d < node->rank; d++) {
+        const int64_t size = size_value(graph->sizes, shape[d]);
+        if (size == 0)
+            return true;
+        fits = fits && !__builtin_mul_overflow(nbytes, size, &nbytes);
+    }
+    return fits;
+}
+
+/* A scalar of an integer dtype wraps, as eager's literals do: -1 of u8 is 255. */
+static struct number number_wrapped(enum dtype dtype, struct number number)
+{
+    const int unused = 64 - 8 * dtype_size(dtype);
+    if (!dtype_is_integer(dtype) || dtype == DT_bool || unused <= 0)
+        return number;
+    const uint64_t high = (uint64_t)number.i << unused;
+    number.i = dtype == DT_u8 ? (int64_t)(high >> unused) : (int64_t)high >> unused;
+    number.re = (double)number.i;
+    return number;
+}
+
 value graph_add(struct graph *graph, enum op op, enum dtype dtype, const value *arguments,
                 int argument_count, const struct attributes *attributes, const char *name)
 {
@@ -131,6 +160,8 @@ value graph_add(struct graph *graph, enum op op, enum dtype dtype, const value *
                         .argument_count = argument_count,
                         .attributes = attributes ? *attributes : (struct attributes){0},
                         .origin = op_info[op].kind == KIND_LEAF ? NULL : graph->origin};
+    if (op == OP_scalar)
+        node.attributes.number = number_wrapped(dtype, node.attributes.number);
     for (int i = 0; i < argument_count; i++)
         if (arguments[i] == 0 || arguments[i] >= graph->nodes.count)
             return graph_fail(graph, PHASOR_ERROR_FILE, "%s: operand %d is no value",
@@ -138,8 +169,13 @@ value graph_add(struct graph *graph, enum op op, enum dtype dtype, const value *
 
     dim shape[RANK_MAX];
     const phasor_status status = infer_node(graph, &node, shape);
+    if (graph->sizes->status == PHASOR_ERROR_MEMORY) /* a size of 0 that stands for none misled it */
+        return graph_stick(graph, fail_memory());
     if (status != PHASOR_OK)
         return graph_stick(graph, status);
+    if (!bytes_fit(graph, &node, shape))
+        return graph_fail(graph, PHASOR_ERROR_FILE, "%s: the tensor has more than 2^61 bytes",
+                          name ? name : op_info[op].name);
     if (!node_keep(graph, &node, shape, name) || !array_push(&graph->nodes, node))
         return graph_stick(graph, fail_memory());
     graph->names[name_slot(graph, node.name)] = (uint32_t)graph->nodes.count;

@@ -194,6 +194,19 @@ static phasor_status check_indices(struct inference *in, int first)
     return PHASOR_OK;
 }
 
+/* Any index points at an element. */
+static phasor_status check_elements(struct inference *in, int axis, int count, const dim *shape,
+                                    int rank)
+{
+    for (int d = 0; d < rank; d++)
+        if (size_at(in, shape[d]) == 0)
+            return PHASOR_OK;
+    for (int i = 0; i < count; i++)
+        if (size_at(in, argument(in, 0)->shape[axis + i]) == 0)
+            return infer_fail(in, "an index into a dim of no elements");
+    return PHASOR_OK;
+}
+
 /* The shape of operand 0 at index operands first..: they broadcast and take the place of axes a, a
  * + 1, ... */
 static phasor_status indexed_shape(struct inference *in, int first)
@@ -206,6 +219,7 @@ static phasor_status indexed_shape(struct inference *in, int first)
     for (int i = first; i < in->node->argument_count; i++)
         TRY(broadcast(in, argument(in, i)->shape, argument(in, i)->rank));
     const int inner = in->node->rank, after = a->rank - axis - count;
+    TRY(check_elements(in, axis, count, in->shape, inner));
     if (axis + inner + after > RANK_MAX)
         return infer_fail(in, "too many dims");
     memmove(in->shape + axis, in->shape, (size_t)inner * sizeof *in->shape);
@@ -252,6 +266,7 @@ static phasor_status infer_gather(struct inference *in)
         if (d != in->node->attributes.axis &&
             size_at(in, index->shape[d]) > size_at(in, a->shape[d]))
             return infer_fail(in, "the index is larger than the tensor");
+    TRY(check_elements(in, in->node->attributes.axis, 1, index->shape, index->rank));
     shape_of_argument(in, 1);
     in->node->dtype = a->dtype;
     return PHASOR_OK;
@@ -276,6 +291,8 @@ static phasor_status infer_argmax(struct inference *in)
     TRY(infer_check_axis(in, in->node->attributes.axis, in->node->rank));
     if (dtype_is_complex(in->node->dtype))
         return infer_fail(in, "complex numbers have no order");
+    if (size_at(in, in->shape[in->node->attributes.axis]) == 0)
+        return infer_fail(in, "a dim of no elements has no largest and no smallest one");
     infer_shape_remove(in, in->node->attributes.axis);
     in->node->dtype = DT_i64;
     return PHASOR_OK;

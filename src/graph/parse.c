@@ -472,5 +472,6 @@ phasor_status graph_parse(struct graph *graph, const char *text, const char *pat
     array_free(&parser.operands);
     array_free(&parser.later);
     memory_free(parser.names);
-    return status;
+    /* A size that does not work out is a matter of the call elsewhere; here it stands in the file. */
+    return status == PHASOR_ERROR_INPUT ? PHASOR_ERROR_FILE : status;
 }

@@ -233,7 +233,7 @@ static phasor_status size_check(const struct scan *scan)
 
 static phasor_status size_call(struct scan *scan, enum size_kind kind, dim *out)
 {
-    dim a, b;
+    dim a = 0, b = 0;
     TRY(size_comparison(scan, &a));
     TRY(scan_expect(scan, ","));
     TRY(size_comparison(scan, &b));
@@ -292,7 +292,7 @@ static phasor_status size_word(struct scan *scan, dim *out)
 /* A number, a symbol, a call or brackets, without signs before it. */
 static phasor_status size_plain(struct scan *scan, dim *out)
 {
-    int64_t number;
+    int64_t number = 0;
     if (isdigit((unsigned char)*scan->at) ||
         (*scan->at == '-' && isdigit((unsigned char)scan->at[1]))) {
         TRY(scan_integer(scan, INT64_MIN, INT64_MAX, "a size", &number));
@@ -322,7 +322,7 @@ static phasor_status size_atom(struct scan *scan, dim *out)
 
 static phasor_status size_term(struct scan *scan, dim *out)
 {
-    dim right;
+    dim right = 0;
     TRY(size_atom(scan, out));
     for (;;) {
         const char mark = scan_take(scan, "*")    ? '*'
@@ -341,7 +341,7 @@ static phasor_status size_term(struct scan *scan, dim *out)
 
 static phasor_status size_sum(struct scan *scan, dim *out)
 {
-    dim right;
+    dim right = 0;
     TRY(size_term(scan, out));
     for (;;) {
         const char mark = scan_take(scan, "+") ? '+' : scan_take(scan, "-") ? '-' : 0;
@@ -362,7 +362,7 @@ static phasor_status size_compared(struct scan *scan, dim *out)
         bool swapped; /* a > b is b < a */
     } marks[] = {{"==", SIZE_EQ, false}, {"!=", SIZE_NE, false}, {"<=", SIZE_LE, false},
                  {">=", SIZE_LE, true},  {"<", SIZE_LT, false},  {">", SIZE_LT, true}};
-    dim right;
+    dim right = 0;
     TRY(size_sum(scan, out));
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
         if (scan_take(scan, marks[i].mark)) {

@@ -286,6 +286,8 @@ static dim sum_intern(struct sizes *sizes, struct sum *sum)
 static dim size_add_scaled(struct sizes *sizes, dim a, dim b, int64_t factor)
 {
     struct sum sum, other;
+    if (factor == 0)
+        return a;
     sum_of(sizes, a, &sum);
     sum_of(sizes, b, &other);
     int64_t literal;

@@ -21,7 +21,9 @@ enum {
     HEAD_SIZE = 64,
     DEFLATE_RATIO_MAX = 1040, /* what deflate can reach */
     LARGE_RATIO_MAX = 200,    /* for entries over LARGE_SIZE */
-    LARGE_SIZE = 1 << 30
+    LARGE_SIZE = 1 << 30,
+    TEXT_RATIO_MAX = 200, /* for JSON over TEXT_SIZE; real documents reach 60 */
+    TEXT_SIZE = 1 << 20
 };
 
 struct entry {
@@ -347,6 +349,15 @@ bool archive_find(const struct archive *archive, const char *name, uint64_t *nby
         return false;
     *nbytes = archive->entries[index].nbytes;
     return true;
+}
+
+bool archive_swells(const struct archive *archive, const char *name)
+{
+    uint32_t index;
+    if (!entry_find(archive, name, &index))
+        return false;
+    const struct entry *entry = &archive->entries[index];
+    return entry->nbytes > TEXT_SIZE && entry->nbytes / TEXT_RATIO_MAX > entry->packed;
 }
 
 phasor_status archive_read(struct archive *archive, const char *name, void *bytes, uint64_t nbytes)

@@ -28,6 +28,8 @@ const char *archive_path(const struct archive *archive);
 size_t archive_count(const struct archive *archive);
 const char *archive_name(const struct archive *archive, size_t index); /* below the root */
 bool archive_find(const struct archive *archive, const char *name, uint64_t *nbytes);
+/* Whether the entry unpacks to more than text that somebody wrote does. */
+bool archive_swells(const struct archive *archive, const char *name);
 /* Reads the whole entry, which has nbytes. */
 phasor_status archive_read(struct archive *archive, const char *name, void *bytes, uint64_t nbytes);
 

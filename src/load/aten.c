@@ -375,6 +375,7 @@ static void result_unknown(struct aten *a, struct result *result, const value *o
     const value v = graph_add(a->graph, OP_unknown, dtype, operands, count, &attributes, NULL);
     result->tensor = tensor_new(a->loader, v);
     result->size = 1;
+    result->size_known = result->kind == RESULT_INT;
     result_name(a, result, v);
 }
 

@@ -119,6 +119,8 @@ void aten_new(struct aten *a, value v);
 void aten_view(struct aten *a, tensor base, value v);
 void aten_same(struct aten *a, tensor t);  /* the tensor itself */
 void aten_known(struct aten *a, dim size); /* an int or bool made of sizes */
+/* A condition on sizes that must hold at each call; what always holds is dropped. */
+void aten_check(struct aten *a, dim condition, const char *message);
 /* All results were filled in by a region: names them */
 void aten_results_named(struct aten *a);
 
@@ -130,6 +132,7 @@ value reduce_mean(struct aten *a, value v, const int *axes, int count, bool keep
 value reduce_variance(struct aten *a, value v, const int *axes, int count, bool keep,
                       double correction);
 value softmax_of(struct aten *a, value v, int axis);
+void pad_by_itself(struct aten *a, const char *mode); /* reflect, replicate, circular */
 value matrix_product(struct aten *a, value x, value y);
 value index_integer(struct aten *a, value index); /* small integer types as i64 */
 

@@ -93,7 +93,8 @@ dim aten_size(struct aten *a, int index)
     if (g->kind == ARGUMENT_BOOL)
         return g->flag ? 1 : 0;
     if (g->kind == ARGUMENT_TENSOR)
-        aten_refuse(a, "a size that depends on the values of a tensor");
+        aten_refuse(a, "a size or place that depends on the values of a tensor; make it an input "
+                       "of the program, or take elements by an index tensor");
     else if (a->graph->status == PHASOR_OK)
         graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: argument %d is missing or no integer",
                    a->loader->path, a->call->target, index);
@@ -162,7 +163,8 @@ int aten_sizes(struct aten *a, int index, dim sizes[RANK_MAX])
     if (g->kind == ARGUMENT_NONE || (g->kind == ARGUMENT_TENSORS && g->count == 0))
         return 0;
     if (g->kind != ARGUMENT_INTS)
-        aten_refuse(a, "sizes that depend on the values of a tensor");
+        aten_refuse(a, "sizes that depend on the values of a tensor; make them inputs of the "
+                       "program");
     else if (g->count > RANK_MAX)
         aten_refuse(a, "%d dims; at most %d are supported", g->count, RANK_MAX);
     else
@@ -198,6 +200,7 @@ int aten_axes(struct aten *a, int index, int rank, bool empty_is_all, int axes[R
         return rank;
     }
     for (int i = 0; i < count; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): aten_sizes fills count of them */
         axes[i] = axis_normalise(a, size_value(a->sizes, sizes[i]), rank);
     return rank ? count : 0;
 }

@@ -90,6 +90,21 @@ void build_new_filled(struct aten *a)
     aten_new(a, aten_full(a, element_of(a, number_operand(row_number(a)), dtype), sizes, rank));
 }
 
+/* size, physical_layout, dtype: the dims of the result from the outermost in memory on */
+void build_empty_permuted(struct aten *a)
+{
+    dim sizes[RANK_MAX], permuted[RANK_MAX] = {0};
+    int order[RANK_MAX], back[RANK_MAX];
+    const int rank = aten_sizes(a, 0, sizes), count = aten_axes(a, 1, rank, false, order);
+    for (int d = 0; d < count; d++) {
+        permuted[d] = sizes[order[d]];
+        back[order[d]] = d;
+    }
+    const value element = element_of(a, number_operand(0), aten_dtype(a, 2, DT_f32));
+    const value full = aten_full(a, element, permuted, rank);
+    aten_new(a, rank > 1 ? graph_permute(a->graph, full, back) : full);
+}
+
 /* self, size, fill_value, dtype */
 void build_new_full(struct aten *a)
 {
@@ -214,23 +229,30 @@ void build_arange_step(struct aten *a)
     arange(a, 0, 1, 2, 3);
 }
 
+/* Of f16 and bf16 in f32, of integers in f64, and then towards 0. */
+static enum dtype linspace_type(enum dtype dtype)
+{
+    return dtype_is_integer(dtype) ? DT_f64 : dtype == DT_f16 || dtype == DT_bf16 ? DT_f32 : dtype;
+}
+
 /* start, end, steps, dtype: each half counts from its own end */
 void build_linspace(struct aten *a)
 {
     struct graph *g = a->graph;
     const struct operand ends[2] = {aten_operand(a, 0), aten_operand(a, 1)};
+    const bool complex = dtype_is_complex(ends[0].dtype) || dtype_is_complex(ends[1].dtype);
     const dim steps = aten_size(a, 2);
-    const enum dtype dtype = aten_dtype(a, 3, DT_f32), work = dtype == DT_f64 ? DT_f64 : DT_f32;
-    if (dtype_is_complex(dtype) || dtype_is_integer(dtype)) {
-        aten_refuse(a, "linspace of %s", dtype_text(dtype));
-        return;
-    }
+    const enum dtype dtype = aten_dtype(a, 3, complex ? DT_c64 : DT_f32),
+                     work = linspace_type(dtype);
     const value start = aten_as(a, ends[0], work), end = aten_as(a, ends[1], work),
                 line = graph_iota(g, steps);
     const dim last = size_max(a->sizes, size_sub(a->sizes, steps, 1), 1);
     const value step = graph_map2(g, OP_div, graph_map2(g, OP_sub, end, start),
                                   aten_cast(a, graph_size(g, last), work));
-    const value forward = graph_map3(g, OP_fma, step, aten_cast(a, line, work), start);
+    const value places = aten_cast(a, line, work);
+    const value forward = dtype_is_float(dtype)
+                              ? graph_map3(g, OP_fma, step, places, start)
+                              : graph_map2(g, OP_add, start, graph_map2(g, OP_mul, step, places));
     const value rest = graph_map2(g, OP_sub, graph_size(g, last), line);
     const value backward =
         graph_map2(g, OP_sub, end, graph_map2(g, OP_mul, step, aten_cast(a, rest, work)));
@@ -476,5 +498,5 @@ void build_pad(struct aten *a)
     if (strcmp(aten_string(a, 2), "constant") == 0)
         pad_constant(a, aten_given(a, 3) ? aten_operand(a, 3) : number_operand(0));
     else
-        aten_refuse(a, "padding mode %s; only constant is supported", aten_string(a, 2));
+        pad_by_itself(a, aten_string(a, 2));
 }

@@ -67,13 +67,25 @@ void build_same(struct aten *a)
     aten_same(a, aten_tensor(a, 0));
 }
 
-void build_conj(struct aten *a)
+/* conj, and _neg_view: views. op: conj or neg */
+void build_marked(struct aten *a)
 {
-    const value x = aten_value(a, 0);
-    if (dtype_is_complex(aten_type(a, x)))
-        aten_new(a, graph_map1(a->graph, OP_conj, x));
+    const tensor base = aten_tensor(a, 0);
+    const value x = tensor_get(a->loader, base);
+    if (a->op == OP_neg || dtype_is_complex(aten_type(a, x)))
+        aten_view(a, base, graph_map1(a->graph, a->op, x));
     else
-        aten_same(a, aten_tensor(a, 0));
+        aten_same(a, base);
+}
+
+/* resolve_conj, resolve_neg: a copy of what is seen through one of those */
+void build_resolved(struct aten *a)
+{
+    const tensor t = aten_tensor(a, 0);
+    if (tensor_has_mark(a->loader, t))
+        aten_new(a, aten_clone(a, tensor_get(a->loader, t), FORMAT_PRESERVE));
+    else
+        aten_same(a, t);
 }
 
 void build_conj_physical(struct aten *a)
@@ -102,6 +114,18 @@ void build_is_signed_infinity(struct aten *a)
     const value x = inexact_for(a, OP_is_inf, aten_value(a, 0));
     const value side = map_checked(a, a->op, (value[]){x, aten_number(a, aten_type(a, x), 0)}, 2);
     aten_new(a, graph_map2(a->graph, OP_bit_and, graph_map1(a->graph, OP_is_inf, x), side));
+}
+
+/* signbit: of -0 too, which is not below 0 */
+void build_is_negative(struct aten *a)
+{
+    struct graph *g = a->graph;
+    value x = aten_value(a, 0);
+    const enum dtype dtype = aten_type(a, x);
+    if (dtype_is_float(dtype))
+        x = graph_map2(g, OP_copysign, aten_number(a, dtype, 1), x);
+    const value operands[2] = {x, aten_number(a, dtype, 0)};
+    aten_new(a, map_checked(a, OP_lt, operands, 2));
 }
 
 void build_logical_not(struct aten *a)
@@ -266,6 +290,20 @@ void build_masked_fill(struct aten *a)
     aten_new(a, graph_map3(a->graph, OP_where, condition_of(a, 1), filling, x));
 }
 
+/* A bound of integers, brought into their range: what is beyond bounds nothing. */
+static value bound_of(struct aten *a, struct operand bound, enum dtype dtype)
+{
+    const int bits = 8 * dtype_size(dtype);
+    if (!bound.value && dtype_is_integer(dtype) && dtype != DT_bool && bits < 64) {
+        const bool negative = dtype != DT_u8;
+        const int64_t most = ((int64_t)1 << (bits - negative)) - 1,
+                      least = negative ? -most - 1 : 0;
+        const int64_t given = bound.number.i;
+        bound.number.i = given > most ? most : given < least ? least : given;
+    }
+    return aten_as(a, bound, dtype);
+}
+
 /* x between two bounds, either of which may be missing. op: minimum for clamp_max, whose one
  * bound is argument 1 */
 void build_clamp(struct aten *a)
@@ -282,7 +320,7 @@ void build_clamp(struct aten *a)
     value result = aten_as(a, x[0], dtype);
     for (int i = 1; i < count; i++) {
         const enum op op = i == 1 && low ? OP_maximum : OP_minimum;
-        result = map_checked(a, op, (value[]){result, aten_as(a, x[i], dtype)}, 2);
+        result = map_checked(a, op, (value[]){result, bound_of(a, x[i], dtype)}, 2);
     }
     aten_new(a, result);
 }

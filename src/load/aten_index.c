@@ -2,7 +2,8 @@
  *
  *     aten.index.Tensor(x, [None, i, j])      index(x, i, j, axis=1)
  *     aten.index.Tensor(x, [i, None, j])      index(permute(x, [0, 2, 1]), i, j, axis=0)
- *     aten.index_put_.default(x, [mask], 0)   where(mask, 0, x) */
+ *     aten.index_put_.default(x, [mask], 0)   where(mask, 0, x)
+ *     aten.index_put_.default(x, [mask], y)   where(mask, index(y, cumsum(mask) - 1), x) */
 #include "load/aten.h"
 
 #include <string.h>
@@ -45,7 +46,8 @@ static void places_read(struct aten *a, int rank, struct places *p)
             continue;
         const value index = tensor_get(a->loader, list->tensors[i]);
         if (is_mask(a, index))
-            aten_refuse(a, "a mask as index: its result's size depends on values; use where");
+            aten_refuse(a, "a mask as index: the size of its result depends on values; use where "
+                           "or masked_fill, which keep the size");
         p->axes[p->count] = i;
         p->indices[p->count++] = a->reason ? index : index_integer(a, index);
     }
@@ -84,21 +86,63 @@ void build_index(struct aten *a)
                           &(struct attributes){.axis = p.axis}, NULL));
 }
 
-/* x[mask] = one value: a choice. False when it is not of that form. */
+/* The one mask of a list, with how many dims come before it. 0: the list has no mask, or more. */
+static value mask_of(struct aten *a, const struct argument *list, int *before)
+{
+    value mask = 0;
+    for (int i = 0; list->kind == ARGUMENT_TENSORS && i < list->count; i++) {
+        if (!list->tensors[i])
+            continue;
+        const value index = tensor_get(a->loader, list->tensors[i]);
+        if (mask || !is_mask(a, index))
+            return 0;
+        mask = aten_cast(a, index, DT_bool);
+        *before = i;
+    }
+    return mask;
+}
+
+/* The number of true elements before each of a mask's: the row of the source that it takes. */
+static value mask_places(struct aten *a, value mask)
+{
+    const dim count = graph_count(a->graph, mask);
+    const value marks = graph_cast(a->graph, graph_reshape(a->graph, mask, &count, 1), DT_i64);
+    const value counts =
+        graph_add(a->graph, OP_cumsum, DT_bool, &marks, 1, &(struct attributes){0}, NULL);
+    return graph_reshape(a->graph, graph_map2(a->graph, OP_sub, counts, aten_number(a, DT_i64, 1)),
+                         aten_shape(a, mask), aten_rank(a, mask));
+}
+
+/* The rows of the source, along an axis, at the places of the mask's elements; one row is for all of
+ * them, and none is for a mask that is nowhere true. */
+static value source_at(struct aten *a, value source, int axis, value mask)
+{
+    const int64_t rows = size_value(a->sizes, aten_shape(a, source)[axis]);
+    if (size_value(a->sizes, graph_count(a->graph, source)) == 1)
+        return graph_reshape(a->graph, source, &(dim){0}, 0);
+    if (rows == 0)
+        return aten_number(a, aten_type(a, source), 0);
+    if (rows > 1)
+        return graph_add(a->graph, OP_index, DT_bool, (value[]){source, mask_places(a, mask)}, 2,
+                         &(struct attributes){.axis = axis}, NULL);
+    for (int d = 1; d < aten_rank(a, mask) && axis > 0; d++)
+        source = graph_unsqueeze(a->graph, source, axis);
+    return axis > 0 ? source : graph_squeeze(a->graph, source, 0);
+}
+
+/* x[mask] = source, also x[:, mask]: a choice between x and the source, of which each place has its
+ * own row where it has more than one. False when it is not of that form. */
 static bool put_masked(struct aten *a, value x, value source)
 {
-    const struct argument *list = &a->arguments[1];
-    if (list->kind != ARGUMENT_TENSORS || list->count != 1 || !list->tensors[0] ||
-        size_value(a->sizes, graph_count(a->graph, source)) != 1)
+    int before = 0;
+    value mask = mask_of(a, &a->arguments[1], &before);
+    const int rank = aten_rank(a, x), depth = mask ? aten_rank(a, mask) : 0,
+              rest = rank - before - depth, rows = aten_rank(a, source) - rest - 1;
+    if (!mask || rest < 0 || depth == 0)
         return false;
-    value mask = tensor_get(a->loader, list->tensors[0]);
-    const int rank = aten_rank(a, x), depth = aten_rank(a, mask);
-    if (!is_mask(a, mask) || depth > rank)
-        return false;
-    source = graph_reshape(a->graph, source, &(dim){0}, 0);
-    for (int d = depth; d < rank; d++)
-        mask = graph_unsqueeze(a->graph, mask, d);
-    mask = aten_cast(a, mask, DT_bool);
+    source = rows < 0 ? source : source_at(a, source, rows, mask);
+    for (int d = 0; d < rest; d++)
+        mask = graph_unsqueeze(a->graph, mask, depth + d);
     if (aten_flag(a, 3))
         source = graph_map2(a->graph, OP_add, x, source);
     aten_new(a, graph_map3(a->graph, OP_where, mask, source, x));
@@ -152,8 +196,7 @@ static value as_line(struct aten *a, value index)
     return graph_reshape(a->graph, index, &count, 1);
 }
 
-/* self, mask, source: the next element of the source wherever the mask is true. The number of those
- * up to an element, less one, is its place; -1 before the first of them is the last one, unused. */
+/* self, mask, source: the next element of the source wherever the mask is true. */
 void build_masked_scatter(struct aten *a)
 {
     const value x = aten_value(a, 0), mask = aten_value(a, 1);
@@ -163,13 +206,8 @@ void build_masked_scatter(struct aten *a)
         shape[d] = size_literal(a->sizes, 1);
     aten_broadcast(a, shape, rank, aten_shape(a, x), aten_rank(a, x));
     aten_broadcast(a, shape, rank, aten_shape(a, mask), aten_rank(a, mask));
-    const value chosen = graph_expand(a->graph, mask, shape, rank);
-    const value marks = as_line(a, graph_cast(a->graph, chosen, DT_i64));
-    const value counts =
-        graph_add(a->graph, OP_cumsum, DT_bool, &marks, 1, &(struct attributes){0}, NULL);
-    const value places = graph_map2(a->graph, OP_sub, counts, aten_number(a, DT_i64, 1));
-    const value source = as_line(a, aten_value(a, 2));
-    const value picked = graph_reshape(a->graph, take(a, source, places, 0), shape, rank);
+    const value chosen = graph_expand(a->graph, aten_cast(a, mask, DT_bool), shape, rank);
+    const value picked = source_at(a, as_line(a, aten_value(a, 2)), 0, chosen);
     aten_new(
         a, graph_map3(a->graph, OP_where, chosen, picked, graph_expand(a->graph, x, shape, rank)));
 }

@@ -6,6 +6,7 @@
 #include "load/aten.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* -- sums -------------------------------------------------------------------------------------- */
@@ -82,6 +83,16 @@ void build_mean(struct aten *a)
     mean(a, 1, 2, 3);
 }
 
+/* The largest of nothing is an error in eager too. */
+static void check_extreme(struct aten *a, value x, const struct reduced *r)
+{
+    char message[160];
+    const dim count = aten_count(a, x, r->axes, r->count);
+    snprintf(message, sizeof message, "%s: the largest or smallest of no elements", a->call->name);
+    if (a->op == OP_amax || a->op == OP_amin)
+        aten_check(a, size_binary(a->sizes, SIZE_NE, count, 0), message);
+}
+
 /* any, all, amax, amin, max, min: self, dim, keepdim */
 void build_reduce_plain(struct aten *a)
 {
@@ -91,6 +102,7 @@ void build_reduce_plain(struct aten *a)
         aten_refuse(a, "complex numbers have no order");
     else
         aten_new(a, graph_reduce(a->graph, a->op, x, r.axes, r.count, r.keep));
+    check_extreme(a, x, &r);
 }
 
 void build_reduce_plain_all(struct aten *a)
@@ -98,6 +110,7 @@ void build_reduce_plain_all(struct aten *a)
     const value x = aten_value(a, 0);
     const struct reduced r = reduced_of(a, x, -1, -1);
     aten_new(a, graph_reduce(a->graph, a->op, x, r.axes, r.count, false));
+    check_extreme(a, x, &r);
 }
 
 /* -- variance ---------------------------------------------------------------------------------- */
@@ -211,6 +224,17 @@ void build_any_norm(struct aten *a)
         norm(a, aten_given(a, 1) ? aten_float(a, 1) : 2, 2, 3, 4);
 }
 
+/* linalg_norm and linalg_matrix_norm by name: self, ord="fro", dim=[-2,-1], keepdim=False,
+ * dtype=None: the root of the sum of all squares is that of a vector */
+void build_named_norm(struct aten *a)
+{
+    if (aten_rank(a, aten_value(a, 0)) < 2 || strcmp(aten_string(a, 1), "fro") != 0)
+        aten_refuse(a, "the norm %s of a matrix; only fro and norms of vectors are supported",
+                    aten_string(a, 1));
+    else
+        norm(a, 2, 2, 3, 4);
+}
+
 /* norm: self, p, dim, keepdim */
 void build_norm(struct aten *a)
 {
@@ -264,6 +288,17 @@ static bool has_order(struct aten *a, value x)
     if (dtype_is_complex(aten_type(a, x)))
         aten_refuse(a, "complex numbers have no order");
     return a->reason == NULL;
+}
+
+/* aminmax: self, dim=None, keepdim=False: least and largest */
+void build_both_extremes(struct aten *a)
+{
+    const value x = aten_value(a, 0);
+    const struct reduced r = reduced_of(a, x, 1, 2);
+    if (!has_order(a, x))
+        return;
+    aten_new(a, graph_reduce(a->graph, OP_amin, x, r.axes, r.count, r.keep));
+    aten_new(a, graph_reduce(a->graph, OP_amax, x, r.axes, r.count, r.keep));
 }
 
 /* argmax, argmin: self, dim=None, keepdim=False */

@@ -94,6 +94,7 @@ void build_narrow(struct aten *a)
     aten_view(a, base, slice_of(a, x, axis, range));
 }
 
+/* At a place that is known before the call, or in a 0-dim tensor. */
 void build_select(struct aten *a)
 {
     const tensor base = aten_tensor(a, 0);
@@ -101,7 +102,12 @@ void build_select(struct aten *a)
     if (!has_dims(a, x))
         return;
     const int axis = aten_axis(a, 1, aten_rank(a, x));
-    aten_view(a, base, graph_select(a->graph, x, axis, index_of(a, 2, aten_shape(a, x)[axis])));
+    if (a->arguments[2].kind == ARGUMENT_TENSOR)
+        aten_view(a, base,
+                  graph_add(a->graph, OP_index, DT_bool, (value[]){x, aten_value(a, 2)}, 2,
+                            &(struct attributes){.axis = axis}, NULL));
+    else
+        aten_view(a, base, graph_select(a->graph, x, axis, index_of(a, 2, aten_shape(a, x)[axis])));
 }
 
 /* -- splits: as many parts as the file has results --------------------------------------------- */
@@ -156,20 +162,18 @@ void build_split_sizes(struct aten *a)
         return;
     const int axis = aten_axis(a, 2, aten_rank(a, x));
     dim start = 0;
+    if (parts->kind != ARGUMENT_INTS)
+        aten_refuse(a, "sizes that depend on the values of a tensor");
     for (int i = 0; i < parts->count && parts->kind == ARGUMENT_INTS; i++) {
         part_add(a, axis, start, parts->sizes[i]);
         start = size_add(a->sizes, start, parts->sizes[i]);
     }
 }
 
-/* tensor_split into n parts, the first ones longer by one */
-void build_tensor_split(struct aten *a)
+/* Into n parts, the first ones longer by one. Argument 1: n */
+static void split_into(struct aten *a, int axis)
 {
-    const value x = aten_value(a, 0);
-    if (!has_dims(a, x))
-        return;
-    const int axis = aten_axis(a, 2, aten_rank(a, x));
-    const dim parts = aten_literal(a, aten_int(a, 1)), size = aten_shape(a, x)[axis];
+    const dim parts = aten_literal(a, aten_int(a, 1)), size = aten_shape(a, aten_value(a, 0))[axis];
     if (size_value(a->sizes, parts) < 1) {
         aten_refuse(a, "no parts");
         return;
@@ -185,24 +189,64 @@ void build_tensor_split(struct aten *a)
     }
 }
 
-/* tensor_split at indices */
-void build_tensor_split_at(struct aten *a)
+/* At the indices of argument 1. */
+static void split_at(struct aten *a, int axis)
 {
-    const value x = aten_value(a, 0);
-    dim at[RANK_MAX], start = 0;
-    const int count = aten_sizes(a, 1, at);
-    if (!has_dims(a, x))
-        return;
-    const int axis = aten_axis(a, 2, aten_rank(a, x));
-    const dim size = aten_shape(a, x)[axis];
-    for (int i = 0; i <= count; i++) {
-        dim end = i < count ? at[i] : size;
+    const struct argument *at = &a->arguments[1];
+    const dim size = aten_shape(a, aten_value(a, 0))[axis];
+    dim start = 0;
+    if (at->kind != ARGUMENT_INTS)
+        aten_refuse(a, "indices that depend on the values of a tensor");
+    for (int i = 0; i <= at->count && !a->reason; i++) {
+        dim end = i < at->count ? at->sizes[i] : size;
         if (size_value(a->sizes, end) < 0)
             end = size_add(a->sizes, end, size);
         end = size_max(a->sizes, size_min(a->sizes, end, size), start);
         part_add(a, axis, start, size_sub(a->sizes, end, start));
         start = end;
     }
+}
+
+/* tensor_split: self, sections, dim */
+void build_tensor_split(struct aten *a)
+{
+    const value x = aten_value(a, 0);
+    if (has_dims(a, x))
+        split_into(a, aten_axis(a, 2, aten_rank(a, x)));
+}
+
+/* tensor_split: self, indices, dim */
+void build_tensor_split_at(struct aten *a)
+{
+    const value x = aten_value(a, 0);
+    if (has_dims(a, x))
+        split_at(a, aten_axis(a, 2, aten_rank(a, x)));
+}
+
+/* hsplit, vsplit, dsplit: along dim 1 (of a line: 0), 0, 2. op: none, not, add */
+static int side_of(struct aten *a)
+{
+    const int rank = aten_rank(a, aten_value(a, 0));
+    const int axis = a->op == OP_not ? 0 : a->op == OP_add ? 2 : rank > 1;
+    if (axis >= rank)
+        aten_refuse(a, "a tensor of %d dims", rank);
+    return axis < rank ? axis : 0;
+}
+
+/* self, sections */
+void build_split_side(struct aten *a)
+{
+    const int axis = side_of(a);
+    if (!a->reason)
+        split_into(a, axis);
+}
+
+/* self, indices */
+void build_split_side_at(struct aten *a)
+{
+    const int axis = side_of(a);
+    if (!a->reason)
+        split_at(a, axis);
 }
 
 void build_unbind(struct aten *a)
@@ -286,8 +330,13 @@ void build_select_scatter(struct aten *a)
     dim shape[RANK_MAX];
     for (int d = 0; d < rank - 1; d++)
         shape[d] = aten_shape(a, x)[d < axis ? d : d + 1];
-    const value part = graph_unsqueeze(a->graph, source_for(a, x, shape, rank - 1), axis);
-    insert(a, x, part, axis, index_of(a, 3, aten_shape(a, x)[axis]), 1);
+    const value part = source_for(a, x, shape, rank - 1);
+    if (a->arguments[3].kind == ARGUMENT_TENSOR)
+        aten_new(a, graph_add(a->graph, OP_index_put, DT_bool, (value[]){x, part, aten_value(a, 3)},
+                              3, &(struct attributes){.axis = axis}, NULL));
+    else
+        insert(a, x, graph_unsqueeze(a->graph, part, axis), axis,
+               index_of(a, 3, aten_shape(a, x)[axis]), 1);
 }
 
 /* self, src, offset=0, dim1=0, dim2=1 */

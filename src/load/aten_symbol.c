@@ -28,6 +28,21 @@ static value as_double(struct aten *a, int index)
     return aten_as(a, aten_operand(a, index), DT_f64);
 }
 
+static bool is_whole(struct aten *a, int index)
+{
+    return !wants_float(a) && dtype_is_integer(aten_operand(a, index).dtype);
+}
+
+/* What only a run knows: a 0-dim i64 where all operands from `first` are integers, else f64. */
+static void as_numbers(struct aten *a, int first, int count, value *out)
+{
+    bool whole = true;
+    for (int i = 0; i < count; i++)
+        whole = whole && is_whole(a, first + i);
+    for (int i = 0; i < count; i++)
+        out[i] = aten_as(a, aten_operand(a, first + i), whole ? DT_i64 : DT_f64);
+}
+
 /* What an operator of the table is on sizes. */
 static dim size_of_pair(struct aten *a, dim x, dim y)
 {
@@ -62,24 +77,41 @@ static dim size_of_pair(struct aten *a, dim x, dim y)
     return 1;
 }
 
-/* a op b: a size where both are sizes, otherwise a 0-dim f64 or bool */
+static bool wants_int(const struct aten *a)
+{
+    return a->call->result_count > 0 && a->call->results[0].kind == RESULT_INT;
+}
+
+static void pair_of_values(struct aten *a)
+{
+    value x[2];
+    as_numbers(a, 0, 2, x);
+    aten_new(a, graph_map2(a->graph, a->op, x[0], x[1]));
+}
+
+/* a op b: a size where both are sizes, otherwise a 0-dim i64, f64 or bool */
 void build_number_pair(struct aten *a)
 {
     if (is_size(a, 0) && is_size(a, 1) && !wants_float(a) && a->op != OP_div)
         aten_known(a, size_of_pair(a, aten_size(a, 0), aten_size(a, 1)));
-    else if (a->op == OP_bit_and || a->op == OP_bit_or)
+    else if ((a->op == OP_bit_and || a->op == OP_bit_or) && !wants_int(a))
         aten_new(a, graph_map2(a->graph, a->op, aten_cast(a, aten_value(a, 0), DT_bool),
                                aten_cast(a, aten_value(a, 1), DT_bool)));
-    else
+    else if (a->op == OP_div)
         aten_new(a, graph_map2(a->graph, a->op, as_double(a, 0), as_double(a, 1)));
+    else
+        pair_of_values(a);
 }
 
 void build_number_negative(struct aten *a)
 {
-    if (is_size(a, 0))
+    value x;
+    if (is_size(a, 0)) {
         aten_known(a, size_sub(a->sizes, 0, aten_size(a, 0)));
-    else
-        aten_new(a, graph_map1(a->graph, OP_neg, as_double(a, 0)));
+        return;
+    }
+    as_numbers(a, 0, 1, &x);
+    aten_new(a, graph_map1(a->graph, OP_neg, x));
 }
 
 /* +x and sym_int of what is an integer already */
@@ -89,8 +121,8 @@ void build_number_same(struct aten *a)
         aten_known(a, aten_size(a, 0));
     else if (wants_float(a))
         aten_new(a, as_double(a, 0));
-    else
-        aten_refuse(a, "an integer made from a float that is not known before the call");
+    else /* trunc and int of a float go towards 0, as a cast does */
+        aten_new(a, aten_as(a, aten_operand(a, 0), DT_i64));
 }
 
 void build_number_not(struct aten *a)
@@ -110,7 +142,9 @@ void build_number_choice(struct aten *a)
         aten_known(a, size_add(a->sizes, aten_size(a, 2), size_mul(a->sizes, truth, apart)));
     } else {
         const value condition = aten_cast(a, aten_value(a, 0), DT_bool);
-        aten_new(a, graph_map3(a->graph, OP_where, condition, as_double(a, 1), as_double(a, 2)));
+        value x[2];
+        as_numbers(a, 1, 2, x);
+        aten_new(a, graph_map3(a->graph, OP_where, condition, x[0], x[1]));
     }
 }
 
@@ -150,8 +184,7 @@ void build_stride_of(struct aten *a)
     aten_known(a, stride);
 }
 
-/* item: a float or bool is a 0-dim tensor; an integer would be a size that nobody knows before
- * the call */
+/* item: a 0-dim tensor, of which sizes cannot be made: nobody knows it before the call */
 void build_item(struct aten *a)
 {
     const value x = aten_value(a, 0);
@@ -163,15 +196,12 @@ void build_item(struct aten *a)
     else if (graph_node(a->graph, x)->op == OP_size)
         aten_known(a, graph_node(a->graph, x)->attributes.sizes[0]);
     else
-        aten_refuse(
-            a,
-            "an integer taken from the values of a tensor; keep it a tensor, or make it an input");
+        aten_new(a, graph_reshape(a->graph, aten_cast(a, x, DT_i64), &(dim){0}, 0));
 }
 
 /* -- asserts ----------------------------------------------------------------------------------- */
 
-/* A condition on sizes that must hold; what always holds is dropped. */
-static void check_add(struct aten *a, dim condition, const char *message)
+void aten_check(struct aten *a, dim condition, const char *message)
 {
     if (size_is_literal(a->sizes, condition) && size_value(a->sizes, condition) != 0)
         return;
@@ -189,7 +219,7 @@ void build_nothing(struct aten *a)
 void build_assert(struct aten *a)
 {
     if (is_size(a, 0))
-        check_add(a, aten_size(a, 0), aten_string(a, 1));
+        aten_check(a, aten_size(a, 0), aten_string(a, 1));
 }
 
 /* size, min=None, max=None */
@@ -205,8 +235,8 @@ void build_constrain(struct aten *a)
         const dim limit = aten_size(a, i);
         snprintf(message, sizeof message, "%s: a size must be %s %" PRId64, a->call->name,
                  i == 1 ? "at least" : "at most", size_value(a->sizes, limit));
-        check_add(a, size_binary(a->sizes, SIZE_LE, i == 1 ? limit : size, i == 1 ? size : limit),
-                  message);
+        aten_check(a, size_binary(a->sizes, SIZE_LE, i == 1 ? limit : size, i == 1 ? size : limit),
+                   message);
     }
 }
 
@@ -215,6 +245,7 @@ void build_constrain(struct aten *a)
 static int region_find(const struct aten *a)
 {
     for (int i = 0; i < a->call->argument_count; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are argument_count */
         if (a->call->arguments[i].kind == ARGUMENT_GRAPH)
             return i;
     return -1;

@@ -300,6 +300,7 @@ static void view_permuted(struct aten *a, const int *axes)
     const value x = tensor_get(a->loader, base);
     bool identity = true;
     for (int d = 0; d < aten_rank(a, x); d++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): axes has rank entries */
         identity = identity && axes[d] == d;
     aten_view(a, base, identity ? x : graph_permute(a->graph, x, axes));
 }
@@ -345,14 +346,15 @@ void build_transpose_all(struct aten *a)
     view_permuted(a, axes);
 }
 
-/* mH, adjoint: transposed and conjugated; values only where it is complex */
+/* mH, adjoint: transposed, and conjugated where it is complex */
 void build_adjoint(struct aten *a)
 {
-    const value x = aten_value(a, 0);
+    const tensor base = aten_tensor(a, 0);
+    const value x = tensor_get(a->loader, base);
     const int rank = aten_rank(a, x);
     if (dtype_is_complex(aten_type(a, x)) && rank >= 2)
-        aten_new(a,
-                 graph_map1(a->graph, OP_conj, graph_transpose(a->graph, x, rank - 2, rank - 1)));
+        aten_view(a, base,
+                  graph_map1(a->graph, OP_conj, graph_transpose(a->graph, x, rank - 2, rank - 1)));
     else
         build_transpose_last(a);
 }
@@ -459,22 +461,4 @@ void build_contiguous(struct aten *a)
         aten_view(a, base, v);
     else
         aten_new(a, v);
-}
-
-/* as_strided: only as the reshape that it is on a contiguous tensor */
-void build_as_strided(struct aten *a)
-{
-    const value x = aten_value(a, 0);
-    dim sizes[RANK_MAX], strides[RANK_MAX], count = 1;
-    const int rank = aten_sizes(a, 1, sizes);
-    bool plain = aten_sizes(a, 2, strides) == rank && (!aten_given(a, 3) || aten_int(a, 3) == 0);
-    for (int d = rank - 1; d >= 0; d--) {
-        plain = plain && (sizes[d] == 1 || strides[d] == count);
-        count = size_mul(a->sizes, count, sizes[d]);
-    }
-    if (plain && view_is_contiguous(a->graph, x) && count == graph_count(a->graph, x))
-        view_as(a, sizes, rank);
-    else
-        aten_refuse(
-            a, "strides other than those of a contiguous tensor; use slices, transpose or unfold");
 }

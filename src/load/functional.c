@@ -19,9 +19,7 @@ static struct loader_tensor *tensor_at(struct loader *loader, tensor t)
 
 static struct loader_tensor *root_of(struct loader *loader, tensor t)
 {
-    while (tensor_at(loader, t)->base)
-        t = tensor_at(loader, t)->base;
-    return tensor_at(loader, t);
+    return tensor_at(loader, tensor_root(loader, t));
 }
 
 static tensor tensor_push(struct loader *loader, const struct loader_tensor *added)
@@ -43,21 +41,48 @@ tensor tensor_same(struct loader *loader, tensor t)
     return t;
 }
 
+/* Eager keeps a conjugated or negated tensor as a view with a mark: what is written to it changes
+ * the tensor that it is of. */
+static bool is_alias(const struct node *node)
+{
+    if (node->op == OP_index)
+        return node->argument_count == 2;
+    return node->argument_count == 1 &&
+           (op_info[node->op].kind == KIND_VIEW || node->op == OP_conj || node->op == OP_neg);
+}
+
+bool tensor_has_mark(const struct loader *loader, tensor t)
+{
+    for (; t && t < loader->tensors.count; t = loader->tensors.at[t].base)
+        if (op_info[loader->tensors.at[t].view].kind == KIND_MAP)
+            return true;
+    return false;
+}
+
+tensor tensor_root(const struct loader *loader, tensor t)
+{
+    while (t < loader->tensors.count && loader->tensors.at[t].base)
+        t = loader->tensors.at[t].base;
+    return t;
+}
+
 /* v may stand several views above the base: each gets a tensor. */
 tensor tensor_view(struct loader *loader, tensor base, value v)
 {
     if (loader->graph->status != PHASOR_OK || v == tensor_get(loader, base))
         return base;
     const struct node *node = graph_node(loader->graph, v);
-    if (op_info[node->op].kind != KIND_VIEW || node->argument_count != 1)
+    if (!is_alias(node))
         return (tensor)graph_fail(loader->graph, PHASOR_ERROR_FILE,
                                   "%s: %s is no view of its operand", loader->path, node->name);
     const struct attributes attributes = node->attributes;
     const enum op op = node->op;
+    const value index = op == OP_index ? node->arguments[1] : 0;
     base = tensor_view(loader, base, node->arguments[0]);
     return tensor_push(loader, &(struct loader_tensor){.base = base,
                                                        .view = op,
                                                        .attributes = attributes,
+                                                       .index = index,
                                                        .value = v,
                                                        .version = root_of(loader, base)->writes});
 }
@@ -73,7 +98,8 @@ value tensor_get(struct loader *loader, tensor t)
     const value base = tensor_get(loader, at->base);
     const struct origin *before = graph->origin;
     graph->origin = graph_node(graph, at->value)->origin;
-    at->value = graph_add(graph, at->view, DT_bool, &base, 1, &at->attributes, NULL);
+    at->value = graph_add(graph, at->view, DT_bool, (value[]){base, at->index}, at->index ? 2 : 1,
+                          &at->attributes, NULL);
     at->version = root_of(loader, t)->writes;
     graph->origin = before;
     return at->value;
@@ -159,6 +185,71 @@ static value write_imag(struct graph *graph, value base, value part, const struc
     return graph_map2(graph, OP_complex, graph_map1(graph, OP_real, base), part);
 }
 
+static value write_conj(struct graph *graph, value base, value part, const struct attributes *view)
+{
+    (void)base, (void)view;
+    return graph_map1(graph, OP_conj, part);
+}
+
+static value write_neg(struct graph *graph, value base, value part, const struct attributes *view)
+{
+    (void)base, (void)view;
+    return graph_map1(graph, OP_neg, part);
+}
+
+static value pad_end(struct graph *graph, value v, int axis, dim more)
+{
+    dim sizes[2 * RANK_MAX] = {0};
+    sizes[2 * axis + 1] = more;
+    const struct attributes at = {.sizes = sizes, .size_count = 2 * graph_node(graph, v)->rank};
+    return more == 0 ? v : graph_add(graph, OP_pad, DT_bool, &v, 1, &at, NULL);
+}
+
+/* Windows [n, .., length] side by side along the axis, each filled up to the step, then to the size
+ * of the base. */
+static value windows_joined(struct graph *graph, value base, value part,
+                            const struct attributes *view)
+{
+    struct sizes *sizes = graph->sizes;
+    const int rank = graph_node(graph, base)->rank, axis = view->axis;
+    const dim step = size_literal(sizes, view->step);
+    int order[RANK_MAX + 1];
+    dim shape[RANK_MAX];
+    for (int d = 0; d <= rank; d++)
+        order[d] = d <= axis ? d : d == axis + 1 ? rank : d - 1;
+    part = graph_permute(graph, part, order);
+    part = pad_end(graph, part, axis + 1, size_sub(sizes, step, view->length));
+    for (int d = 0; d < rank; d++)
+        shape[d] = graph_node(graph, base)->shape[d];
+    /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): axis is below the rank */
+    const dim whole = shape[axis];
+    shape[axis] = size_mul(sizes, graph_node(graph, part)->shape[axis], step);
+    return pad_end(graph, graph_reshape(graph, part, shape, rank), axis,
+                   size_sub(sizes, whole, shape[axis]));
+}
+
+/* Only where windows do not overlap. */
+static value write_unfold(struct graph *graph, value base, value part,
+                          const struct attributes *view)
+{
+    const int rank = graph_node(graph, base)->rank, axis = view->axis;
+    if (rank + 1 > RANK_MAX || size_value(graph->sizes, view->length) > view->step)
+        return 0;
+    dim shape[RANK_MAX];
+    const dim count = size_mul(graph->sizes, graph_node(graph, part)->shape[axis],
+                               size_literal(graph->sizes, view->step));
+    const value line = graph_iota(graph, graph_node(graph, base)->shape[axis]);
+    const value at =
+        graph_map2(graph, OP_remainder, line, graph_float(graph, DT_i64, (double)view->step));
+    const value inside =
+        graph_map2(graph, OP_bit_and, graph_map2(graph, OP_lt, at, graph_size(graph, view->length)),
+                   graph_map2(graph, OP_lt, line, graph_size(graph, count)));
+    for (int d = axis; d < rank; d++)
+        shape[d - axis] = d == axis ? graph_node(graph, base)->shape[axis] : 1;
+    return graph_map3(graph, OP_where, graph_reshape(graph, inside, shape, rank - axis),
+                      windows_joined(graph, base, part, view), base);
+}
+
 static value write_contiguous(struct graph *graph, value base, value part,
                               const struct attributes *view)
 {
@@ -178,6 +269,9 @@ static write_function *const writers[OP_COUNT] = {
     [OP_real] = write_real,
     [OP_imag] = write_imag,
     [OP_contiguous] = write_contiguous,
+    [OP_unfold] = write_unfold,
+    [OP_conj] = write_conj,
+    [OP_neg] = write_neg,
 };
 
 static void write_refuse(struct loader *loader, enum op view)
@@ -204,7 +298,10 @@ void tensor_write(struct loader *loader, tensor t, value v)
     }
     const value base = tensor_get(loader, view.base);
     const value whole =
-        writers[view.view] ? writers[view.view](loader->graph, base, v, &view.attributes) : 0;
+        view.index ? graph_add(loader->graph, OP_index_put, DT_bool, (value[]){base, v, view.index},
+                               3, &view.attributes, NULL)
+        : writers[view.view] ? writers[view.view](loader->graph, base, v, &view.attributes)
+                             : 0;
     if (whole == 0) {
         if (loader->graph->status == PHASOR_OK)
             write_refuse(loader, view.view);

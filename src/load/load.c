@@ -167,6 +167,8 @@ phasor_status load_text(const char *path, struct loaded_program *out)
     phasor_status status = file_read(path, &text);
     if (status == PHASOR_OK)
         status = text_load(path, text, out);
+    if (status != PHASOR_OK && out->sizes.status == PHASOR_ERROR_MEMORY)
+        status = fail_memory(); /* sizes of 0 that stand for none misled it */
     memory_free(text);
     if (status != PHASOR_OK)
         load_free(out);

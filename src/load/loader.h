@@ -23,6 +23,7 @@ struct loader_tensor {
     tensor base;                  /* what it is a view of; 0: it has memory of its own */
     enum op view;                 /* the alias operator that makes it from the base ... */
     struct attributes attributes; /* ... and its attributes */
+    value index;                  /* OP_index: where, along the axis */
     value value;                  /* its value when its memory had `version` */
     uint64_t version;             /* of the root's memory */
     uint64_t writes;              /* roots: how often the memory was written */
@@ -119,7 +120,11 @@ struct loader {
 tensor tensor_new(struct loader *loader,
                   value v); /* memory of its own; 0 when memory is out (graph->status says so) */
 tensor tensor_view(struct loader *loader, tensor base,
-                   value v); /* v: an alias node over tensor_get(base) */
+                   value v); /* v: alias nodes over tensor_get(base); conj, neg and an index by a
+                                0-dim tensor count */
+tensor tensor_root(const struct loader *loader, tensor t); /* whose memory it is */
+/* Whether it is seen through a conj or neg. */
+bool tensor_has_mark(const struct loader *loader, tensor t);
 tensor tensor_same(struct loader *loader,
                    tensor t); /* another name for it: detach, alias, to of its own dtype */
 value tensor_get(struct loader *loader, tensor t);           /* its value now */

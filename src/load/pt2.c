@@ -285,19 +285,18 @@ phasor_status pt2_region(struct loader *loader, const void *graph, const struct 
 
 /* -- the program ------------------------------------------------------------------------------- */
 
-/* The name of the k-th entry models/NAME.json, NULL when there are fewer. */
-static const char *model_name(struct pt2 *p, size_t k)
+/* The next entry models/NAME.json from *entry on: NAME with its length; NULL when there is none. */
+static const char *model_next(const struct pt2 *p, size_t *entry, int *length)
 {
     static const char head[] = "models/", tail[] = ".json";
-    for (size_t i = 0; i < archive_count(p->archive); i++) {
-        const char *name = archive_name(p->archive, i);
-        const size_t length = strlen(name);
-        if (strncmp(name, head, sizeof head - 1) != 0 || length <= sizeof head + sizeof tail - 2 ||
-            strcmp(name + length - (sizeof tail - 1), tail) != 0)
+    while (*entry < archive_count(p->archive)) {
+        const char *name = archive_name(p->archive, (*entry)++);
+        const size_t whole = strlen(name);
+        if (strncmp(name, head, sizeof head - 1) != 0 || whole <= sizeof head + sizeof tail - 2 ||
+            strcmp(name + whole - (sizeof tail - 1), tail) != 0)
             continue;
-        if (k-- == 0)
-            return arena_format(&p->scratch, "%.*s", (int)(length - sizeof head - sizeof tail + 2),
-                                name + sizeof head - 1);
+        *length = (int)(whole - sizeof head - sizeof tail + 2);
+        return name + sizeof head - 1;
     }
     return NULL;
 }
@@ -305,9 +304,13 @@ static const char *model_name(struct pt2 *p, size_t k)
 static phasor_status model_choose(struct pt2 *p, const char *wanted, const char **out)
 {
     char list[512] = "";
-    size_t count = 0;
+    size_t count = 0, entry = 0;
+    int length;
     *out = NULL;
-    for (const char *name; (name = model_name(p, count)); count++) {
+    for (const char *at; (at = model_next(p, &entry, &length)); count++) {
+        const char *name = arena_format(&p->scratch, "%.*s", length, at);
+        if (!name)
+            return fail_memory();
         if (!wanted || strcmp(name, wanted) == 0)
             *out = name;
         const size_t used = strlen(list);
@@ -366,6 +369,7 @@ static phasor_status program_build(struct pt2 *p)
     if (status != PHASOR_OK)
         status = pt2_fail_in(p, status);
     pt2_scope_free(&scope);
+    p->scope = NULL;
     return status;
 }
 
@@ -440,7 +444,9 @@ static phasor_status archive_load(struct archive *archive, const char *path, con
                     .archive = archive,
                     .entry = ""};
     *out = (struct loaded_program){0};
-    const phasor_status status = program_read(&p, model);
+    phasor_status status = program_read(&p, model);
+    if (status != PHASOR_OK && out->sizes.status == PHASOR_ERROR_MEMORY)
+        status = fail_memory(); /* sizes of 0 that stand for none misled it */
     if (p.loader.graph)
         p.loader.graph->origin = NULL;
     pt2_free(&p);

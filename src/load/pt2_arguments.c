@@ -82,7 +82,16 @@ static tensor tensor_of_number(struct pt2 *p, enum dtype dtype, double number)
     return tensor_new(&p->loader, graph_float(p->loader.graph, dtype, number));
 }
 
-/* A symbolic float or bool as a 0-dim tensor. */
+/* Whether a symbolic integer was taken from a tensor: it is no size, but a 0-dim tensor. */
+static bool is_taken(struct pt2 *p, const json_t *json)
+{
+    struct binding binding;
+    const char *name = json_string_value(json_object_get(json, "as_name"));
+    return name && pt2_lookup(p, name, &binding) == PHASOR_OK && !binding.size_known &&
+           binding.kind == RESULT_INT && binding.tensor;
+}
+
+/* A symbolic number as a 0-dim tensor. */
 static phasor_status item_sym_tensor(struct pt2 *p, const json_t *json, const char *tag, void *item)
 {
     const char *inner;
@@ -168,12 +177,6 @@ static phasor_status decode_bools(struct pt2 *p, const json_t *json, const char 
                                   struct argument *out)
 {
     return sizes_decode(p, json, tag, item_bool, ARGUMENT_BOOLS, out);
-}
-
-static phasor_status decode_sym_ints(struct pt2 *p, const json_t *json, const char *tag,
-                                     struct argument *out)
-{
-    return sizes_decode(p, json, tag, item_sym_size, ARGUMENT_INTS, out);
 }
 
 static phasor_status decode_floats(struct pt2 *p, const json_t *json, const char *tag,
@@ -284,7 +287,20 @@ static phasor_status decode_int(struct pt2 *p, const json_t *json, const char *t
 static phasor_status decode_sym_int(struct pt2 *p, const json_t *json, const char *tag,
                                     struct argument *out)
 {
-    return single_size(p, json, tag, item_sym_size, out);
+    return is_taken(p, json) ? single_tensor(p, json, tag, item_sym_tensor, out)
+                             : single_size(p, json, tag, item_sym_size, out);
+}
+
+/* With an integer of a tensor among them, they are no sizes: that tensor stands for the list, and
+ * whoever asks for sizes refuses it. */
+static phasor_status decode_sym_ints(struct pt2 *p, const json_t *json, const char *tag,
+                                     struct argument *out)
+{
+    const json_t *item;
+    size_t at;
+    json_array_foreach(json, at, item) if (is_taken(p, item)) return single_tensor(
+        p, item, tag, item_sym_tensor, out);
+    return sizes_decode(p, json, tag, item_sym_size, ARGUMENT_INTS, out);
 }
 
 static phasor_status decode_bool(struct pt2 *p, const json_t *json, const char *tag,

@@ -6,6 +6,7 @@
  * A document is read by its own rules: fields that are unknown are left alone, those that may be
  * missing are optional.
  */
+#include "load/document.h"
 #include "load/pt2.h"
 
 #include <inttypes.h>
@@ -154,18 +155,20 @@ phasor_status pt2_document(struct pt2 *p, const char *entry, json_t **out)
         return pt2_fail(p, "the archive has no such entry");
     if (nbytes > DOCUMENT_MAX)
         return pt2_fail(p, "%" PRIu64 " bytes of JSON; at most %d are read", nbytes, DOCUMENT_MAX);
+    if (archive_swells(p->archive, entry))
+        return pt2_fail(p,
+                        "it unpacks to %" PRIu64 " bytes, which no program's JSON does; save "
+                        "it without compression",
+                        nbytes);
     char *text = memory_new(nbytes);
     if (!text)
         return fail_memory();
     phasor_status status = archive_read(p->archive, entry, text, nbytes);
     if (status == PHASOR_OK) {
         json_error_t error;
-        *out = json_loadb(text, nbytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-        if (!*out)
-            status =
-                json_error_code(&error) == json_error_out_of_memory
-                    ? fail_memory()
-                    : pt2_fail(p, "line %d, column %d: %s", error.line, error.column, error.text);
+        status = document_parse(text, nbytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, out, &error);
+        if (status == PHASOR_ERROR_FILE)
+            status = pt2_fail(p, "line %d, column %d: %s", error.line, error.column, error.text);
     }
     memory_free(text);
     return status;

@@ -70,7 +70,7 @@ static phasor_status input_buffer(struct pt2 *p, const json_t *spec)
 {
     const json_t *persistent;
     TRY(pt2_optional(p, spec, "persistent", JSON_TRUE, &persistent));
-    return weight_input(p, spec, "buffer", "buffer_name", persistent && json_is_false(persistent));
+    return weight_input(p, spec, "buffer", "buffer_name", json_is_false(persistent));
 }
 
 static phasor_status input_constant(struct pt2 *p, const json_t *spec)
@@ -340,6 +340,20 @@ static phasor_status output_tensor(struct pt2 *p, const char *name, phasor_kind 
     return graph_status(p->loader.graph);
 }
 
+/* An integer is a size; one that was taken from a tensor is refused. */
+static phasor_status output_size(struct pt2 *p, const char *name, dim *size)
+{
+    struct binding binding;
+    TRY(pt2_lookup(p, name, &binding));
+    if (binding.kind != RESULT_INT || !binding.tensor || binding.size_known)
+        return pt2_lookup_size(p, name, size);
+    const struct loader_refusal refusal = {
+        slot_origin(p, "output", name),
+        "an integer taken from the values of a tensor as an output; return the tensor"};
+    *size = 0;
+    return refusal.origin && array_push(&p->loader.refusals, refusal) ? PHASOR_OK : fail_memory();
+}
+
 /* {"as_name": ...} or a constant */
 static phasor_status output_symbol(struct pt2 *p, const char *tag, const json_t *content,
                                    struct graph_output *slot, const char **name)
@@ -358,7 +372,7 @@ static phasor_status output_symbol(struct pt2 *p, const char *tag, const json_t 
     *name = json_string_value(json);
     if (strcmp(tag, "as_sym_int") == 0) {
         slot->kind = PHASOR_INT;
-        return pt2_lookup_size(p, *name, &slot->size);
+        return output_size(p, *name, &slot->size);
     }
     return output_tensor(p, *name, strcmp(tag, "as_sym_float") == 0 ? PHASOR_FLOAT : PHASOR_BOOL,
                          slot);

@@ -352,7 +352,7 @@ phasor_status pt2_lookup_tensor(struct pt2 *p, const char *name, tensor *out)
     struct graph *graph = p->loader.graph;
     TRY(pt2_lookup(p, name, &binding));
     *out = binding.tensor;
-    if (binding.kind == RESULT_INT || (!*out && binding.size_known)) {
+    if (!*out && (binding.kind == RESULT_INT || binding.size_known)) {
         const value number = graph_size(graph, binding.size);
         *out = tensor_new(
             &p->loader, binding.kind == RESULT_BOOL ? graph_cast(graph, number, DT_bool) : number);
@@ -365,7 +365,7 @@ phasor_status pt2_lookup_size(const struct pt2 *p, const char *name, dim *out)
 {
     struct binding binding;
     TRY(pt2_lookup(p, name, &binding));
-    if (binding.kind == RESULT_INT || binding.size_known) {
+    if (binding.size_known || (binding.kind == RESULT_INT && !binding.tensor)) {
         *out = binding.size;
         return PHASOR_OK;
     }

@@ -109,6 +109,7 @@ static bool view_extent(const struct data *d, int64_t *extent)
 static phasor_status view_check(struct pt2 *p, const struct data *d)
 {
     int64_t extent;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): storage_read gives one */
     const size_t nbytes = d->storage->nbytes, size = (size_t)dtype_size(d->dtype);
     bool empty = false;
     for (int axis = 0; axis < d->rank; axis++)
@@ -145,7 +146,7 @@ static phasor_status data_read(struct pt2 *p, const json_t *item, const char *fo
 {
     const json_t *meta, *pickled;
     const char *path;
-    int stride_count;
+    int stride_count = 0;
     TRY(pt2_type(p, item, "config", JSON_OBJECT));
     TRY(pt2_string(p, item, "path_name", &path));
     TRY(pt2_optional(p, item, "use_pickle", JSON_TRUE, &pickled));
@@ -164,7 +165,7 @@ static phasor_status data_read(struct pt2 *p, const json_t *item, const char *fo
     if (d->offset < 0)
         return pt2_fail(p, "field \"storage_offset\": %" PRId64 " is negative", d->offset);
     const char *entry = arena_format(&p->scratch, "data/%s/%s", folder, path);
-    struct storage *storage;
+    struct storage *storage = NULL;
     if (!entry)
         return fail_memory();
     TRY(storage_read(p, entry, &storage));

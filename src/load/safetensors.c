@@ -6,6 +6,7 @@
 #include "load/safetensors.h"
 
 #include "graph/graph.h"
+#include "load/document.h"
 #include "load/string_map.h"
 
 #include <errno.h>
@@ -279,13 +280,13 @@ static phasor_status header_take(struct tensors_file *f, const json_t *header)
 static phasor_status header_parse(struct tensors_file *f, const char *text, size_t nbytes)
 {
     json_error_t error;
-    json_t *header = json_loadb(text, nbytes, JSON_REJECT_DUPLICATES, &error);
-    if (!header)
-        return json_error_code(&error) == json_error_out_of_memory
-                   ? fail_memory()
-                   : fail(PHASOR_ERROR_FILE, "%s: header, line %d, column %d: %s", f->path,
-                          error.line, error.column, error.text);
-    const phasor_status status = header_take(f, header);
+    json_t *header;
+    phasor_status status = document_parse(text, nbytes, JSON_REJECT_DUPLICATES, &header, &error);
+    if (status == PHASOR_ERROR_FILE)
+        return fail(status, "%s: header, line %d, column %d: %s", f->path, error.line, error.column,
+                    error.text);
+    TRY(status);
+    status = header_take(f, header);
     json_decref(header);
     return status;
 }

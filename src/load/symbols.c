@@ -354,7 +354,7 @@ static bool symbol_of(struct parser *p, const char *name, struct quotient *out)
 /* 's25', integer=True) */
 static bool symbol_parse(struct parser *p, struct quotient *out)
 {
-    char name[NAME_SIZE], word[NAME_SIZE];
+    char name[NAME_SIZE] = "", word[NAME_SIZE] = "";
     space_skip(p);
     const char quote = *p->at;
     if (quote != '\'' && quote != '"')
@@ -373,7 +373,7 @@ static bool symbol_parse(struct parser *p, struct quotient *out)
 
 static bool number_parse(struct parser *p, bool rational, struct quotient *out)
 {
-    int64_t top, bottom = 1;
+    int64_t top = 0, bottom = 1;
     if (!integer_take(p, &top) || (rational && (!sign_take(p, ',') || !integer_take(p, &bottom))) ||
         !close_take(p))
         return parser_fail(p, "a number is damaged");
@@ -404,7 +404,7 @@ static bool call_parse(struct parser *p, const char *name, struct quotient *out)
         return symbol_parse(p, out);
     if (strcmp(name, "Integer") == 0 || strcmp(name, "Rational") == 0)
         return number_parse(p, name[0] == 'R', out);
-    struct quotient arguments[ARGUMENTS_MAX];
+    struct quotient arguments[ARGUMENTS_MAX] = {{0}};
     int count;
     if (!arguments_parse(p, arguments, &count))
         return false;
@@ -422,7 +422,7 @@ static bool call_parse(struct parser *p, const char *name, struct quotient *out)
 
 static bool word_parse(struct parser *p, struct quotient *out)
 {
-    char name[NAME_SIZE];
+    char name[NAME_SIZE] = "";
     if (!name_take(p, name))
         return false;
     if (sign_take(p, '('))
@@ -441,7 +441,7 @@ static bool expression_parse(struct parser *p, struct quotient *out)
     space_skip(p);
     bool done;
     if (isdigit((unsigned char)*p->at) || (*p->at == '-' && isdigit((unsigned char)p->at[1]))) {
-        int64_t number;
+        int64_t number = 0;
         done = integer_take(p, &number);
         if (done)
             *out = whole(size_literal(p->sizes, number));
@@ -459,7 +459,7 @@ static bool expression_parse(struct parser *p, struct quotient *out)
 phasor_status symbols_parse(struct sizes *sizes, const char *text, int64_t hint, dim *out)
 {
     struct parser p = {.sizes = sizes, .at = text, .hint = hint};
-    struct quotient result;
+    struct quotient result = {0};
     *out = 0;
     bool done = expression_parse(&p, &result);
     space_skip(&p);

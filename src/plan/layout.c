@@ -42,6 +42,7 @@ static void dense(const struct layouts *l, const struct node *n, const int *orde
 {
     int64_t stride = 1;
     for (int k = n->rank - 1; k >= 0; k--) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): order has rank entries */
         const int64_t size = extent(l, n, order[k]);
         out->strides[order[k]] = stride;
         stride *= size > 1 ? size : 1;

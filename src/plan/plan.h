@@ -123,6 +123,9 @@ struct kernel {
     int argument_count;
     struct kernel_argument *arguments;
     int argument_bytes;
+    bool sizes_inside; /* elements depend on a size that is an argument, and not only how many
+                          there are */
+    bool gains;        /* with literal sizes it would be faster */
     int flag_argument; /* byte offset of the pointer to the out-of-range flag; -1: none */
     dim bytes;         /* that it must move: each operand read once, each result written once */
 };
@@ -189,6 +192,8 @@ phasor_status plan_make(const struct graph *logical, const struct graph *real,
                         const struct call_shape *call, const struct plan_options *options,
                         struct plan *plan);
 void plan_free(struct plan *plan);
+/* Appends all that codegen reads of a plan but the values of its symbols. Before codegen. */
+phasor_status plan_signature(const struct plan *plan, struct text *out);
 
 /* How a row of `length` elements is shared (row.c): lanes of up to 16 bytes, a power of two of
  * threads, runs of a thread. false: it does not divide so. */

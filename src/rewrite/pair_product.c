@@ -106,14 +106,13 @@ static int halvings(const struct pairs *p, dim size)
     return steps;
 }
 
-/* n elements -> n - n/2: the first half times the second; of an odd number the last stays as it
- * is. */
-static struct parts halve(struct pairs *p, struct parts z, int axis)
+/* n elements -> n - n/2, which is `left`: the first half times the second; of an odd number the
+ * last stays as it is. */
+static struct parts halve(struct pairs *p, struct parts z, int axis, dim left)
 {
     struct sizes *sizes = p->to->sizes;
-    const dim size = axis_size(p, z, axis), two = size_literal(sizes, 2);
-    const dim half = size_floordiv(sizes, size, two), whole = size_mul(sizes, half, two);
-    const dim rest = size_sub(sizes, size, whole);
+    const dim half = size_sub(sizes, axis_size(p, z, axis), left),
+              rest = size_sub(sizes, left, half), whole = size_add(sizes, half, half);
     const struct parts product =
         parts_product(p, parts_slice(p, z, axis, size_literal(sizes, 0), half),
                       parts_slice(p, z, axis, half, half));
@@ -138,8 +137,14 @@ static struct parts product_along(struct pairs *p, struct parts z, int axis)
     const dim zero = size_literal(p->to->sizes, 0);
     const bool filled_always = p->to->sizes->nodes.at[axis_size(p, z, axis)].low > 0;
     const value like = filled_always ? graph_select(p->to, z.re, axis, zero) : 0;
-    for (int step = halvings(p, axis_size(p, z, axis)); step > 0; step--)
-        z = halve(p, z, axis);
+    const dim size = axis_size(p, z, axis);
+    const int steps = halvings(p, size);
+    for (int step = 1; step <= steps; step++) /* ceil(size / 2^step): short, however many steps */
+        z = halve(p, z, axis,
+                  size_floordiv(p->to->sizes,
+                                size_add(p->to->sizes, size,
+                                         size_literal(p->to->sizes, ((int64_t)1 << step) - 1)),
+                                size_literal(p->to->sizes, (int64_t)1 << step)));
     const dim left = axis_size(p, z, axis);
     if (!size_is_literal(p->to->sizes, left) || size_value(p->to->sizes, left) == 0) {
         const struct parts one = {filled(p, z.re, axis, 1), filled(p, z.im, axis, 0)};

@@ -118,6 +118,7 @@ static phasor_status meter_tune(const struct timer *timer, struct meter *meter)
     double on_device, on_host;
     TRY(batch_time(timer, meter, TRIAL_CALLS, 0, &on_device, &on_host));
     TRY(batch_time(timer, meter, TRIAL_CALLS, 0, &on_device, &on_host));
+    /* NOLINTNEXTLINE(bugprone-integer-division): whole calls */
     const int most = clamp(LAUNCHES_MAX / launches, 1, CALLS_MAX);
     meter->calls =
         clamp(BATCH_MICROSECONDS / (on_device + 0.01), CALLS_MIN < most ? CALLS_MIN : most, most);

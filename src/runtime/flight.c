@@ -183,6 +183,20 @@ phasor_status flight_get(struct flight_table *table, struct hash hash, const voi
     return status;
 }
 
+phasor_status flight_claim(struct flight_table *table, struct hash hash, const void *key,
+                           size_t key_size, struct flight **out, bool *owner)
+{
+    phasor_status status = PHASOR_OK;
+    *out = NULL;
+    *owner = false;
+    pthread_mutex_lock(&table->lock);
+    const struct flight *entry = entry_find(table, hash, key, key_size);
+    if (!entry || entry->state != FLIGHT_BUILDING)
+        status = entry_get(table, hash, key, key_size, true, out, owner);
+    pthread_mutex_unlock(&table->lock);
+    return status;
+}
+
 static struct flight *entry_oldest(const struct flight_table *table, const struct flight *but)
 {
     struct flight *oldest = NULL;
@@ -243,6 +257,13 @@ void flight_done(struct flight_table *table, struct flight *entry, phasor_status
     pthread_cond_broadcast(&table->changed);
     pthread_mutex_unlock(&table->lock);
     entries_free(table, gone);
+}
+
+void flight_retain(struct flight_table *table, struct flight *entry)
+{
+    pthread_mutex_lock(&table->lock);
+    entry->references++;
+    pthread_mutex_unlock(&table->lock);
 }
 
 void flight_release(struct flight_table *table, struct flight *entry)

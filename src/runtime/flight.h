@@ -58,9 +58,14 @@ void flight_close(struct flight_table *table);
  * is returned with its message. */
 phasor_status flight_get(struct flight_table *table, struct hash hash, const void *key,
                          size_t key_size, bool create, struct flight **out, bool *owner);
+/* The same without waiting: *out is NULL where another owner is at it. */
+phasor_status flight_claim(struct flight_table *table, struct hash hash, const void *key,
+                           size_t key_size, struct flight **out, bool *owner);
 /* The end of making it. On failure the entry leaves the table, and the owner's reference is gone.
  */
 void flight_done(struct flight_table *table, struct flight *entry, phasor_status status,
                  bool retry);
-void flight_release(struct flight_table *table, struct flight *entry); /* NULL is fine */
+void flight_release(struct flight_table *table, struct flight *entry);
+/* Another reference; the caller has one. */
+void flight_retain(struct flight_table *table, struct flight *entry); /* NULL is fine */
 void flight_pin(struct flight_table *table, struct flight *entry);

@@ -5,14 +5,13 @@
  * A kernel is known by its key: the hash of the templates and the rest of its source. Programs and
  * specialisations that want the same one share it; two threads that want it at once make it once.
  */
-#include "runtime/runtime.h"
+#include "runtime/units.h"
 
 #include "base/log.h"
+#include "runtime/turn.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void kernel_destroy(struct flight *entry)
 {
@@ -24,8 +23,8 @@ void kernel_destroy(struct flight *entry)
 /* -- loading ----------------------------------------------------------------------------------- */
 
 /* On a runtime that runs nothing, having the cubin is all. */
-static phasor_status kernel_load(struct phasor_runtime *runtime, struct loaded_kernel *kernel,
-                                 const void *cubin, size_t nbytes, const char *name)
+phasor_status kernel_load(struct phasor_runtime *runtime, struct loaded_kernel *kernel,
+                          const void *cubin, size_t nbytes, const char *name)
 {
     struct device_scope scope;
     kernel->runtime = runtime;
@@ -77,99 +76,40 @@ static phasor_status kernel_find_any(struct phasor_runtime *runtime,
                                      struct loaded_kernel *kernel, bool *found)
 {
     char lower[32];
+    const char *toolchain = runtime_toolchain(runtime); /* says which ones are foreign */
     const int number = atoi(runtime->arch + 3);
-    TRY(kernel_find(runtime, wanted, runtime->arch, NULL, true, kernel, found));
+    TRY(kernel_find(runtime, wanted, runtime->arch, toolchain, true, kernel, found));
     for (int minor = number % 10 - 1; !*found && minor >= 0; minor--) {
         snprintf(lower, sizeof lower, "sm_%d", number / 10 * 10 + minor);
-        TRY(kernel_find(runtime, wanted, lower, NULL, true, kernel, found));
+        TRY(kernel_find(runtime, wanted, lower, toolchain, true, kernel, found));
     }
     return PHASOR_OK;
 }
 
-/* -- compiling --------------------------------------------------------------------------------- */
-
-static void dump_write(const char *directory, const char *name, const char *ending,
-                       const void *bytes, size_t nbytes)
+phasor_status kernel_lookup(struct phasor_runtime *runtime, const struct recipe_kernel *wanted,
+                            struct loaded_kernel *kernel, bool *found)
 {
-    struct text path = {0};
-    text_format(&path, "%s/%s.%s", directory, name, ending);
-    FILE *file = text_status(&path) == PHASOR_OK ? fopen(text_get(&path), "wb") : NULL;
-    const bool written = file && fwrite(bytes, 1, nbytes, file) == nbytes;
-    if ((file && fclose(file) != 0) || !written)
-        log_line(LOG_WARNING, "PHASOR_DUMP: %s cannot be written: %s", text_get(&path),
-                 strerror(errno));
-    text_free(&path);
+    const char *toolchain = runtime_toolchain(runtime);
+    kernel->runtime = runtime;
+    if (toolchain && !runtime->options.no_compile)
+        return kernel_find(runtime, wanted, runtime->arch, toolchain, false, kernel, found);
+    return kernel_find_any(runtime, wanted, kernel, found);
 }
 
-static void dump(const struct phasor_runtime *runtime, const struct recipe_kernel *kernel,
-                 const struct compile_result *result)
+/* Another process may have been faster. */
+static phasor_status kernel_compile_once(struct phasor_runtime *runtime, struct compiler *compiler,
+                                         const struct recipe_kernel *wanted,
+                                         struct loaded_kernel *kernel)
 {
-    char digits[HASH_TEXT], name[256];
-    if (!runtime->dump)
-        return;
-    hash_text(kernel->key, digits);
-    snprintf(name, sizeof name, "%s-%.12s.%s", kernel->name, digits, runtime->arch);
-    dump_write(runtime->dump, name, "cu", kernel->source, strlen(kernel->source));
-    if (result->cubin)
-        dump_write(runtime->dump, name, "cubin", result->cubin, result->cubin_size);
-}
-
-static void kernel_keep(struct phasor_runtime *runtime, const struct compiler *compiler,
-                        const struct recipe_kernel *wanted, const struct compile_result *result,
-                        const struct loaded_kernel *kernel)
-{
-    struct device_resources resources = {-1, -1, -1};
-    if (kernel->function && device_function_resources(kernel->function, &resources) != PHASOR_OK)
-        resources = (struct device_resources){-1, -1, -1};
-    const struct cache_kernel row = {wanted->key, wanted->key_bytes, wanted->key_size,
-                                     wanted->name};
-    const struct cache_unit unit = {.arch = runtime->arch,
-                                    .toolchain = compiler_version(compiler),
-                                    .options = compiler_options_text(compiler, runtime->arch),
-                                    .source = wanted->source,
-                                    .cubin = result->cubin,
-                                    .cubin_size = result->cubin_size,
-                                    .compile_ms = result->milliseconds,
-                                    .registers = resources.registers,
-                                    .spill_bytes = resources.local_bytes,
-                                    .shared_bytes = resources.shared_bytes,
-                                    .kernels = &row,
-                                    .kernel_count = 1};
-    cache_put_unit(runtime->cache, &unit);
-}
-
-static void compile_count(struct phasor_runtime *runtime, const struct recipe_kernel *wanted,
-                          double milliseconds)
-{
-    const phasor_options *options = &runtime->options;
-    count_up(&runtime->compiled, 1);
-    count_up(&runtime->compile_units, 1);
-    cache_count_compiles(runtime->cache, 1);
-    log_line(LOG_INFO, "compiled %s for %s in %.1f ms", wanted->name, runtime->arch, milliseconds);
-    if (options->compiled)
-        options->compiled(options->compiled_context, wanted->name, "not in the cache",
-                          milliseconds);
-}
-
-static phasor_status kernel_compile(struct phasor_runtime *runtime, struct compiler *compiler,
-                                    const struct recipe_kernel *wanted,
-                                    struct loaded_kernel *kernel)
-{
-    const phasor_options *options = &runtime->options;
-    const struct compile_request request = {
-        .name = wanted->name, .source = wanted->source, .arch = runtime->arch};
-    struct compile_result result = {0};
-    if (options->interrupted && options->interrupted(options->interrupted_context))
-        return fail(PHASOR_ERROR_INTERRUPTED, "interrupted before %s was compiled", wanted->name);
-    phasor_status status = compiler_run(compiler, &request, &result);
-    dump(runtime, wanted, &result);
-    if (status == PHASOR_OK) {
-        compile_count(runtime, wanted, result.milliseconds);
-        status = kernel_load(runtime, kernel, result.cubin, result.cubin_size, wanted->name);
-    }
-    if (status == PHASOR_OK)
-        kernel_keep(runtime, compiler, wanted, &result, kernel);
-    compile_result_free(&result);
+    struct flight_lock turn;
+    bool again, found = false;
+    TRY(turn_take(runtime, wanted, &turn, &again));
+    phasor_status status = PHASOR_OK;
+    if (again)
+        status = kernel_lookup(runtime, wanted, kernel, &found);
+    if (status == PHASOR_OK && !found)
+        status = unit_compile(runtime, compiler, &(struct unit_part){wanted, kernel}, 1);
+    turn_give(&turn);
     return status;
 }
 
@@ -183,9 +123,12 @@ static phasor_status kernel_without_compiler(struct phasor_runtime *runtime,
     struct text why = {0};
     text_add(&why, message_get());
     phasor_status status = kernel_find_any(runtime, wanted, kernel, &found);
-    if (status == PHASOR_OK && !found)
+    if (status == PHASOR_OK && !found) {
         status = fail(otherwise, "%s for %s is not in the cache (%s), and %s", wanted->name,
                       runtime->arch, cache_path(runtime->cache), text_get(&why));
+        if (status == PHASOR_ERROR_COMPILE)
+            count_up(&runtime->compile_failures, 1);
+    }
     text_free(&why);
     return status;
 }
@@ -193,16 +136,9 @@ static phasor_status kernel_without_compiler(struct phasor_runtime *runtime,
 static phasor_status kernel_make(struct phasor_runtime *runtime, const struct recipe_kernel *wanted,
                                  struct loaded_kernel *kernel, bool *missing)
 {
-    const char *toolchain = runtime_toolchain(runtime);
     struct compiler *compiler;
     bool found;
-    kernel->runtime = runtime;
-    if (toolchain) {
-        TRY(kernel_find(runtime, wanted, runtime->arch, toolchain, runtime->options.no_compile,
-                        kernel, &found));
-    } else {
-        TRY(kernel_find_any(runtime, wanted, kernel, &found));
-    }
+    TRY(kernel_lookup(runtime, wanted, kernel, &found));
     if (found)
         return PHASOR_OK;
     if (!wanted->source) {
@@ -216,7 +152,7 @@ static phasor_status kernel_make(struct phasor_runtime *runtime, const struct re
     const phasor_status status = runtime_compiler(runtime, &compiler);
     if (status != PHASOR_OK)
         return kernel_without_compiler(runtime, wanted, kernel, status);
-    return kernel_compile(runtime, compiler, wanted, kernel);
+    return kernel_compile_once(runtime, compiler, wanted, kernel);
 }
 
 phasor_status kernel_get(struct phasor_runtime *runtime, const struct recipe_kernel *wanted,

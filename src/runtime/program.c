@@ -6,6 +6,7 @@
  * a lock.
  */
 #include "runtime/runtime.h"
+#include "runtime/workspace.h"
 
 #include "base/log.h"
 #include "rewrite/rewrite.h"
@@ -179,6 +180,8 @@ static phasor_status program_new(phasor_runtime *runtime, struct phasor_program 
     program->runtime = runtime;
     program->id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
     pthread_mutex_init(&program->lock, NULL);
+    pthread_mutex_init(&program->workspace_lock, NULL);
+    classes_init(&program->classes);
     return PHASOR_OK;
 }
 
@@ -217,8 +220,11 @@ void phasor_program_close(phasor_program *program)
 {
     if (!program)
         return;
+    background_forget(program->runtime, program);
     phasor_state_free(program->own);
     flight_close(&program->specialisations);
+    classes_free(&program->classes);
+    workspaces_free(program);
     weights_free(program);
     program_file_release(program->file);
     pthread_mutex_destroy(&program->lock);

@@ -70,7 +70,7 @@ static phasor_status make_kernel(struct recipe *recipe, const struct plan *plan,
     return make_key(recipe, templates, to);
 }
 
-/* -- all --------------------------------------------------------------------------------------- */
+/* -- buffers, outputs, memories ----------------------------------------------------------------- */
 
 static phasor_status make_rest(struct recipe *recipe, const struct plan *plan)
 {
@@ -93,6 +93,48 @@ static phasor_status make_rest(struct recipe *recipe, const struct plan *plan)
     recipe->table_bytes = plan->table_bytes;
     return PHASOR_OK;
 }
+
+/* -- kernels of another plan ------------------------------------------------------------------- */
+
+static phasor_status kernel_like(struct recipe *recipe, const struct recipe_kernel *like,
+                                 const struct kernel *from, const int64_t *values,
+                                 struct recipe_kernel *to)
+{
+    const int64_t grid = values[from->grid];
+    struct recipe_argument *arguments =
+        arena_copy(&recipe->arena, like->arguments,
+                   (size_t)like->argument_count * sizeof *like->arguments);
+    if (!arguments)
+        return fail_memory();
+    if (grid > INT32_MAX)
+        return fail(PHASOR_ERROR_INPUT, "%s: %lld blocks; a launch has at most %d", like->name,
+                    (long long)grid, INT32_MAX);
+    *to = *like;
+    to->grid = (uint32_t)grid;
+    to->bytes = values[from->bytes];
+    to->arguments = arguments;
+    for (int i = 0; i < like->argument_count; i++)
+        if (!arguments[i].is_buffer)
+            arguments[i].size =
+                kernel_argument_bits(&from->arguments[i], values[from->arguments[i].size]);
+    return PHASOR_OK;
+}
+
+phasor_status recipe_make_like(struct recipe *recipe, const struct plan *plan,
+                               const struct recipe *like, const struct plan *from,
+                               const int64_t *values)
+{
+    recipe->kernels = NEW(&recipe->arena, struct recipe_kernel, like->kernel_count);
+    if (!recipe->kernels)
+        return fail_memory();
+    for (int k = 0; k < like->kernel_count; k++)
+        TRY(kernel_like(recipe, &like->kernels[k], &from->kernels.at[k], values,
+                        &recipe->kernels[k]));
+    recipe->kernel_count = like->kernel_count;
+    return make_rest(recipe, plan);
+}
+
+/* -- all --------------------------------------------------------------------------------------- */
 
 phasor_status recipe_make(struct recipe *recipe, const struct plan *plan, struct hash templates)
 {

@@ -59,6 +59,12 @@ phasor_status recipe_find_in_place(struct recipe *recipe, const struct plan *pla
 /* The rest, of a plan with sources. templates: the hash of the templates, which stands for
  * device.cuh in the kernels' keys. */
 phasor_status recipe_make(struct recipe *recipe, const struct plan *plan, struct hash templates);
+/* The same for a plan without sources, whose kernels are those of `like`, a recipe of the plan
+ * `from`; values: of the expressions of `from` for this plan's sizes. Names, keys and sources stay
+ * those of `like`, which must live as long. */
+phasor_status recipe_make_like(struct recipe *recipe, const struct plan *plan,
+                               const struct recipe *like, const struct plan *from,
+                               const int64_t *values);
 void recipe_free(struct recipe *recipe);
 
 struct recipe_limits {

@@ -9,23 +9,14 @@
  */
 #include "runtime/recipe.h"
 
+#include "runtime/blob.h"
+
 #include <string.h>
 
 static const char magic[] = "phasor recipe 1\n";
 enum { COUNT_MAX = 1 << 20, KERNEL_BYTES_MAX = 4096, BLOCK_MAX = 1024 };
 
 /* -- writing ----------------------------------------------------------------------------------- */
-
-static void put_number(struct text *out, int64_t number)
-{
-    text_add_bytes(out, &number, sizeof number);
-}
-
-static void put_bytes(struct text *out, const void *bytes, size_t nbytes)
-{
-    put_number(out, (int64_t)nbytes);
-    text_add_bytes(out, bytes, nbytes);
-}
 
 static void put_kernel(struct text *out, const struct recipe_kernel *kernel)
 {
@@ -99,74 +90,36 @@ phasor_status recipe_write(const struct recipe *recipe, struct text *out)
 /* -- reading ----------------------------------------------------------------------------------- */
 
 struct reader {
+    struct blob_reader blob;
     struct recipe *recipe;
     const struct recipe_limits *limits;
-    const char *at;
-    size_t left;
-    bool bad, no_memory;
 };
 
-/* A number in low..high; 0 and the reader is bad otherwise. */
 static int64_t get_number(struct reader *reader, int64_t low, int64_t high)
 {
-    int64_t number = 0;
-    if (reader->bad || reader->left < sizeof number) {
-        reader->bad = true;
-        return 0;
-    }
-    memcpy(&number, reader->at, sizeof number);
-    reader->at += sizeof number;
-    reader->left -= sizeof number;
-    if (number >= low && number <= high)
-        return number;
-    reader->bad = true;
-    return 0;
+    return blob_number(&reader->blob, low, high);
 }
 
 static int get_int(struct reader *reader, int64_t low, int64_t high)
 {
-    return (int)get_number(reader, low, high);
+    return (int)blob_number(&reader->blob, low, high);
 }
 
-/* A copy with a NUL behind it. */
 static const char *get_bytes(struct reader *reader, size_t *nbytes)
 {
-    *nbytes = (size_t)get_number(reader, 0, (int64_t)reader->left);
-    if (reader->bad || *nbytes > reader->left) {
-        reader->bad = true;
-        return NULL;
-    }
-    char *copy = arena_new(&reader->recipe->arena, *nbytes + 1);
-    if (!copy) {
-        reader->bad = reader->no_memory = true;
-        return NULL;
-    }
-    if (*nbytes)
-        memcpy(copy, reader->at, *nbytes);
-    reader->at += *nbytes;
-    reader->left -= *nbytes;
-    return copy;
+    return blob_bytes(&reader->blob, nbytes);
 }
 
-/* count objects of which each takes at least 8 bytes of what is left: a wrong count cannot ask for
- * much memory. */
 static void *get_array(struct reader *reader, int count, size_t size)
 {
-    if (reader->bad || (size_t)count > reader->left / sizeof(int64_t)) {
-        reader->bad = true;
-        return NULL;
-    }
-    void *array = arena_new_array(&reader->recipe->arena, size, (size_t)count);
-    if (!array)
-        reader->bad = reader->no_memory = true;
-    return array;
+    return blob_array(&reader->blob, count, size);
 }
 
 static void get_arguments(struct reader *reader, struct recipe_kernel *kernel)
 {
     struct recipe_argument *arguments =
         get_array(reader, kernel->argument_count, sizeof *arguments);
-    for (int i = 0; !reader->bad && i < kernel->argument_count; i++) {
+    for (int i = 0; !reader->blob.bad && i < kernel->argument_count; i++) {
         arguments[i].is_buffer = get_number(reader, 0, 1) != 0;
         if (arguments[i].is_buffer)
             arguments[i].buffer = get_int(reader, 0, reader->recipe->buffer_count - 1);
@@ -182,7 +135,7 @@ static void get_kernel(struct reader *reader, struct recipe_kernel *kernel)
     kernel->name = get_bytes(reader, &length);
     kernel->operators = get_bytes(reader, &length);
     kernel->key_bytes = get_bytes(reader, &kernel->key_size);
-    if (reader->bad)
+    if (reader->blob.bad)
         return;
     kernel->key = hash_bytes(kernel->key_bytes, kernel->key_size);
     kernel->setup = get_number(reader, 0, 1) != 0;
@@ -222,7 +175,7 @@ static void get_buffer(struct reader *reader, struct recipe_buffer *buffer)
     const int64_t end = buffer->offset + buffer->nbytes;
     if ((buffer->kind == BUFFER_WORK && end > reader->recipe->work_bytes) ||
         (buffer->kind == BUFFER_TABLE && end > reader->recipe->table_bytes))
-        reader->bad = true;
+        reader->blob.bad = true;
 }
 
 static int output_limit(const struct reader *reader, enum memory_kind memory)
@@ -245,7 +198,7 @@ static void get_output(struct reader *reader, struct plan_output *output)
     output->integer = get_number(reader, INT64_MIN, INT64_MAX);
     output->scalar_buffer = get_int(reader, -1, reader->recipe->buffer_count - 1);
     output->rank = get_int(reader, 0, RANK_MAX);
-    for (int d = 0; !reader->bad && d < output->rank; d++) {
+    for (int d = 0; !reader->blob.bad && d < output->rank; d++) {
         output->sizes[d] = get_number(reader, 0, bytes_max);
         output->strides[d] = get_number(reader, -bytes_max, bytes_max);
     }
@@ -268,19 +221,19 @@ static void get_all(struct reader *reader)
     struct recipe *recipe = reader->recipe;
     get_counts(reader);
     recipe->buffers = get_array(reader, recipe->buffer_count, sizeof *recipe->buffers);
-    for (int i = 0; !reader->bad && i < recipe->buffer_count; i++)
+    for (int i = 0; !reader->blob.bad && i < recipe->buffer_count; i++)
         get_buffer(reader, &recipe->buffers[i]);
     recipe->kernels = get_array(reader, recipe->kernel_count, sizeof *recipe->kernels);
-    for (int i = 0; !reader->bad && i < recipe->kernel_count; i++)
+    for (int i = 0; !reader->blob.bad && i < recipe->kernel_count; i++)
         get_kernel(reader, &recipe->kernels[i]);
     recipe->memories = get_array(reader, recipe->memory_count, sizeof *recipe->memories);
-    for (int i = 0; !reader->bad && i < recipe->memory_count; i++)
+    for (int i = 0; !reader->blob.bad && i < recipe->memory_count; i++)
         recipe->memories[i] = get_number(reader, 0, bytes_max);
     recipe->outputs = get_array(reader, recipe->output_count, sizeof *recipe->outputs);
-    for (int i = 0; !reader->bad && i < recipe->output_count; i++)
+    for (int i = 0; !reader->blob.bad && i < recipe->output_count; i++)
         get_output(reader, &recipe->outputs[i]);
     recipe->in_place = get_array(reader, recipe->in_place_count, sizeof *recipe->in_place);
-    for (int i = 0; !reader->bad && i < recipe->in_place_count; i++) {
+    for (int i = 0; !reader->blob.bad && i < recipe->in_place_count; i++) {
         recipe->in_place[i].output = get_int(reader, 0, reader->limits->outputs - 1);
         recipe->in_place[i].input = get_int(reader, 0, reader->limits->inputs - 1);
     }
@@ -290,18 +243,18 @@ bool recipe_read(struct recipe *recipe, const void *bytes, size_t nbytes,
                  const struct recipe_limits *limits, phasor_status *status)
 {
     const size_t length = sizeof magic - 1;
-    struct reader reader = {.recipe = recipe, .limits = limits};
+    struct reader reader = {.blob = {.arena = &recipe->arena}, .recipe = recipe, .limits = limits};
     *recipe = (struct recipe){0};
     *status = PHASOR_OK;
     if (nbytes < length || memcmp(bytes, magic, length) != 0)
         return false;
-    reader.at = (const char *)bytes + length;
-    reader.left = nbytes - length;
+    reader.blob.at = (const char *)bytes + length;
+    reader.blob.left = nbytes - length;
     get_all(&reader);
-    if (!reader.bad && reader.left == 0)
+    if (!reader.blob.bad && reader.blob.left == 0)
         return true;
     recipe_free(recipe);
-    if (reader.no_memory)
+    if (reader.blob.no_memory)
         *status = fail_memory();
     return false;
 }

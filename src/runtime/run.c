@@ -4,7 +4,7 @@
  *     phasor_run_into(program, NULL, inputs, 2, outputs, 2, stream)   ->   outputs written; info: 1
  *                                                                     kernel, "exact"
  */
-#include "runtime/runtime.h"
+#include "runtime/upgrade.h"
 
 #include <string.h>
 
@@ -21,6 +21,14 @@ static _Thread_local struct info
     infos[INFO_COUNT]; /* of the programs that this thread called last */
 static _Thread_local unsigned info_next;
 
+static const char *mode_of(const struct specialisation *spec)
+{
+    if (spec->layouts)
+        return "cpu";
+    const bool upgraded = __atomic_load_n(&spec->upgraded, __ATOMIC_ACQUIRE);
+    return spec->class && !upgraded ? "generic" : "exact";
+}
+
 static void info_keep(const struct phasor_program *program, const struct specialisation *spec)
 {
     struct info *at = NULL;
@@ -30,7 +38,7 @@ static void info_keep(const struct phasor_program *program, const struct special
     if (!at)
         at = &infos[info_next++ % INFO_COUNT];
     *at = (struct info){program->id, spec->launch_count, spec->setup_count,
-                        spec->layouts ? "cpu" : "exact"};
+                        mode_of(spec)};
 }
 
 phasor_status phasor_program_info(const phasor_program *program, phasor_run_info *out)
@@ -139,6 +147,8 @@ phasor_status phasor_program_prepare(phasor_program *program, const phasor_value
     if (status == PHASOR_OK)
         status = specialisation_get(&call, &spec);
     if (status == PHASOR_OK) {
+        if (spec->shape)
+            status = specialisation_upgrade(spec);
         info_keep(program, spec);
         flight_release(&program->specialisations, &spec->flight);
     }

@@ -289,11 +289,12 @@ static phasor_status launch_one(const struct cuda_call *c, const struct launch *
 static phasor_status launch_all(struct cuda_call *c)
 {
     phasor_status status = PHASOR_OK;
+    const struct launch *launches = __atomic_load_n(&c->spec->launches, __ATOMIC_ACQUIRE);
     for (int k = 0; status == PHASOR_OK && k < c->spec->launch_count; k++)
-        status = launch_one(c, &c->spec->launches[k]);
+        status = launch_one(c, &launches[k]);
     if (status == PHASOR_OK)
         count_up(&c->call->program->runtime->launches, (uint64_t)c->spec->launch_count);
-    const phasor_status given = workspace_give(c->spec, c->workspace, c->stream);
+    const phasor_status given = workspace_give(c->call->program, c->workspace, c->stream);
     c->workspace = NULL;
     return status != PHASOR_OK ? status : given;
 }

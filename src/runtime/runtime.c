@@ -14,10 +14,31 @@
 #include <sys/stat.h>
 
 #define ARCH_DEFAULT "sm_90"
-enum { SPECIALISATIONS_DEFAULT = 256, BACKGROUND_THREADS_DEFAULT = 1, RETIRED_MAX = 64 };
+enum {
+    SPECIALISATIONS_DEFAULT = 256,
+    BACKGROUND_THREADS_DEFAULT = 1,
+    UNIT_KERNELS_DEFAULT = 16,
+    RETIRED_MAX = 64
+};
 static const int64_t gibibyte = INT64_C(1) << 30;
 
 /* -- options ----------------------------------------------------------------------------------- */
+
+/* A list of words that ends with NULL; NULL is fine. */
+static phasor_status words_copy(struct arena *arena, const char *const **words)
+{
+    size_t count = 0;
+    if (!*words)
+        return PHASOR_OK;
+    while ((*words)[count])
+        count++;
+    const char **copy = NEW(arena, const char *, count + 1);
+    for (size_t i = 0; copy && i < count; i++)
+        if (!(copy[i] = arena_string(arena, (*words)[i])))
+            return fail_memory();
+    *words = copy;
+    return copy ? PHASOR_OK : fail_memory();
+}
 
 static phasor_status options_copy(struct phasor_runtime *runtime, const phasor_options *options)
 {
@@ -33,7 +54,7 @@ static phasor_status options_copy(struct phasor_runtime *runtime, const phasor_o
         return fail_memory();
     if (copy->cache && !(copy->cache = arena_string(&runtime->arena, copy->cache)))
         return fail_memory();
-    return PHASOR_OK;
+    return words_copy(&runtime->arena, &copy->compiler);
 }
 
 /* The number in an environment variable, where the option was left at 0. */
@@ -56,18 +77,25 @@ static phasor_status option_number(const char *variable, int64_t given, int64_t 
 
 static phasor_status options_complete(phasor_options *options)
 {
-    int64_t specialisations, threads;
+    int64_t specialisations, threads, unit_kernels;
     TRY(option_number("PHASOR_SPECIALISATIONS", options->specialisations, SPECIALISATIONS_DEFAULT,
                       &specialisations));
     TRY(option_number("PHASOR_BACKGROUND_THREADS", options->background_threads,
                       BACKGROUND_THREADS_DEFAULT, &threads));
+    TRY(option_number("PHASOR_UNIT_KERNELS", options->unit_kernels, UNIT_KERNELS_DEFAULT,
+                      &unit_kernels));
     TRY(option_number("PHASOR_TABLE_BYTES", options->table_bytes, gibibyte, &options->table_bytes));
     options->specialisations = specialisations < 1           ? 1
                                : specialisations > INT32_MAX ? INT32_MAX
                                                              : (int)specialisations;
     options->background_threads = threads > INT32_MAX ? INT32_MAX : (int)threads;
+    options->unit_kernels = unit_kernels < 1     ? 1
+                            : unit_kernels > 256 ? 256
+                                                 : (int)unit_kernels;
     const char *forbidden = getenv("PHASOR_NO_COMPILE");
     options->no_compile = options->no_compile || (forbidden && strcmp(forbidden, "1") == 0);
+    if (options->mode == PHASOR_MODE_DEFAULT)
+        options->mode = PHASOR_MODE_AUTO;
     return PHASOR_OK;
 }
 
@@ -79,11 +107,9 @@ static phasor_status options_check(const phasor_options *options)
     if ((unsigned)options->rules > PHASOR_RULES_EXECUTORCH)
         return fail(PHASOR_ERROR_USAGE, "rules %d; there are 0 (all) and 1 (executorch)",
                     (int)options->rules);
-    if (options->mode != PHASOR_MODE_DEFAULT && options->mode != PHASOR_MODE_EXACT)
-        return fail(PHASOR_ERROR_USAGE, "mode %s is not there yet: exact is the one that exists",
-                    options->mode == PHASOR_MODE_GENERIC ? "generic"
-                    : options->mode == PHASOR_MODE_AUTO  ? "auto"
-                                                         : "?");
+    if ((unsigned)options->mode > PHASOR_MODE_AUTO)
+        return fail(PHASOR_ERROR_USAGE, "mode %d; there are 0 (default) to %d (auto)",
+                    (int)options->mode, PHASOR_MODE_AUTO);
     if (options->arch && (strncmp(options->arch, "sm_", 3) != 0 || !options->arch[3]))
         return fail(PHASOR_ERROR_USAGE, "arch \"%s\"; write it as sm_90", options->arch);
     return PHASOR_OK;
@@ -167,6 +193,7 @@ phasor_status phasor_open(phasor_runtime **out, const phasor_options *options)
         return fail_memory();
     pthread_mutex_init(&runtime->compiler_lock, NULL);
     pthread_mutex_init(&runtime->retired_lock, NULL);
+    background_init(&runtime->background);
     const phasor_status status = runtime_setup(runtime, options);
     if (status == PHASOR_OK)
         *out = runtime;
@@ -199,8 +226,14 @@ void runtime_retire(struct phasor_runtime *runtime, struct device_module *module
         runtime->retired = memory_new(RETIRED_MAX * sizeof *runtime->retired);
     if (runtime->retired_count == RETIRED_MAX)
         modules_unload(runtime);
-    if (runtime->retired)
+    if (runtime->retired) {
         runtime->retired[runtime->retired_count++] = module;
+    } else { /* no memory for a list: this one now */
+        runtime->retired = &module;
+        runtime->retired_count = 1;
+        modules_unload(runtime);
+        runtime->retired = NULL;
+    }
     pthread_mutex_unlock(&runtime->retired_lock);
 }
 
@@ -208,6 +241,7 @@ void phasor_close(phasor_runtime *runtime)
 {
     if (!runtime)
         return;
+    background_close(&runtime->background);
     flight_close(&runtime->kernels);
     modules_unload(runtime);
     memory_free(runtime->retired);
@@ -288,28 +322,33 @@ static char *note_get(struct phasor_runtime *runtime)
 }
 
 /* With the lock held. */
-static void compiler_try(struct phasor_runtime *runtime)
+static phasor_status compiler_try(struct phasor_runtime *runtime)
 {
     if (runtime->compiler_tried)
-        return;
-    runtime->compiler_tried = true;
-    if (compiler_open(&runtime->compiler) != PHASOR_OK) {
-        runtime->compiler_message = string_copy(message_get());
-        return;
+        return PHASOR_OK;
+    const char *const *command = runtime->options.compiler;
+    const phasor_status status = command ? compiler_open_workers(command, &runtime->compiler)
+                                         : compiler_open(&runtime->compiler);
+    runtime->compiler_tried = status != PHASOR_ERROR_MEMORY; /* there may be room next time */
+    if (status != PHASOR_OK) {
+        if (runtime->compiler_tried)
+            runtime->compiler_message = string_copy(message_get());
+        return status;
     }
     if (!runtime->toolchain_known)
         runtime->toolchain = string_copy(compiler_version(runtime->compiler));
     note_put(runtime);
+    return PHASOR_OK;
 }
 
 phasor_status runtime_compiler(struct phasor_runtime *runtime, struct compiler **out)
 {
     pthread_mutex_lock(&runtime->compiler_lock);
-    compiler_try(runtime);
+    const phasor_status status = compiler_try(runtime);
     *out = runtime->compiler;
     pthread_mutex_unlock(&runtime->compiler_lock);
-    if (*out)
-        return PHASOR_OK;
+    if (*out || status == PHASOR_ERROR_MEMORY)
+        return *out ? PHASOR_OK : status;
     return fail(PHASOR_ERROR_COMPILE, "%s",
                 runtime->compiler_message ? runtime->compiler_message : "NVRTC cannot be opened");
 }
@@ -321,9 +360,10 @@ const char *runtime_toolchain(struct phasor_runtime *runtime)
     pthread_mutex_lock(&runtime->compiler_lock);
     if (!runtime->toolchain_known && !runtime->toolchain)
         runtime->toolchain = note_get(runtime);
+    bool settled = true;
     if (!runtime->toolchain_known && !runtime->toolchain && !runtime->options.no_compile)
-        compiler_try(runtime);
-    runtime->toolchain_known = true;
+        settled = compiler_try(runtime) != PHASOR_ERROR_MEMORY;
+    runtime->toolchain_known |= settled;
     const char *toolchain = runtime->toolchain;
     pthread_mutex_unlock(&runtime->compiler_lock);
     return toolchain;
@@ -340,6 +380,7 @@ phasor_status phasor_stats(phasor_runtime *runtime, phasor_counters *out)
         .size = size,
         .compiled = __atomic_load_n(&runtime->compiled, __ATOMIC_RELAXED),
         .compile_units = __atomic_load_n(&runtime->compile_units, __ATOMIC_RELAXED),
+        .compile_failures = __atomic_load_n(&runtime->compile_failures, __ATOMIC_RELAXED),
         .cache_hits = cache.hits,
         .cache_misses = cache.misses,
         .foreign = cache.foreign,
@@ -361,35 +402,4 @@ const char *phasor_device_name(const phasor_runtime *runtime)
 const char *phasor_arch_name(const phasor_runtime *runtime)
 {
     return runtime->arch;
-}
-
-const char *phasor_cache_path(const phasor_runtime *runtime)
-{
-    return cache_path(runtime->cache);
-}
-
-phasor_status phasor_cache_require(phasor_runtime *runtime)
-{
-    return cache_require_store(runtime->cache);
-}
-
-phasor_status phasor_cache_show(phasor_runtime *runtime, const char *what, bool json, char **text)
-{
-    struct text out = {0};
-    *text = NULL;
-    phasor_status status = cache_show(runtime->cache, what, json, &out);
-    if (status == PHASOR_OK)
-        status = text_status(&out);
-    if (status == PHASOR_OK && !out.at)
-        text_add(&out, "");
-    if (status == PHASOR_OK)
-        *text = out.at;
-    else
-        text_free(&out);
-    return status;
-}
-
-phasor_status phasor_cache_clear(phasor_runtime *runtime)
-{
-    return cache_clear(runtime->cache);
 }

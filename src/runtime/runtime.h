@@ -19,8 +19,10 @@
 #include "device/device.h"
 #include "load/load.h"
 #include "plan/plan.h"
+#include "runtime/background.h"
 #include "runtime/flight.h"
 #include "runtime/output.h"
+#include "runtime/classes.h"
 #include "runtime/recipe.h"
 
 /* -- the runtime ------------------------------------------------------------------------------- */
@@ -46,8 +48,9 @@ struct phasor_runtime {
     pthread_mutex_t retired_lock;
     struct device_module **retired; /* modules that work in flight may still use */
     int retired_count;
+    struct background background;
 
-    uint64_t compiled, compile_units, specialisations, launches; /* atomic */
+    uint64_t compiled, compile_units, compile_failures, specialisations, launches; /* atomic */
 };
 
 /* The compiler, opened once. PHASOR_ERROR_COMPILE with the reason, each time, when there is none.
@@ -111,6 +114,9 @@ struct phasor_program {
     phasor_spec *input_specs, *output_specs;
     int input_count, output_count;
     struct flight_table specialisations; /* struct specialisation */
+    struct plan_classes classes;         /* of those whose kernels serve many sizes */
+    pthread_mutex_t workspace_lock;
+    struct workspace *workspaces;
     void *canonical;                     /* the graph without names, lines and values of weights */
     size_t canonical_size;
     struct hash canonical_hash;
@@ -257,11 +263,21 @@ struct specialisation {
     int launch_count, setup_count;
     struct memory *table;
     pthread_mutex_t lock;
-    struct workspace *workspaces;
     /* CPU */
+    struct plan_class *class; /* whose kernels it has, with sizes as arguments; NULL: literal sizes */
+    int64_t *symbols;         /* for the class */
+    struct call_shape *shape; /* for the upgrade; NULL: none is wanted */
+    struct upgrade *upgrade;
+    bool upgrade_begun, upgraded; /* atomic */
+    uint64_t uses; /* calls, about */
     struct plan bound; /* the loaded graph for these sizes, and nothing planned */
     struct layout *layouts;
 };
+
+static inline uint64_t specialisation_uses(const struct specialisation *spec)
+{
+    return __atomic_load_n(&spec->uses, __ATOMIC_RELAXED);
+}
 
 /* What fits the call; made now unless the stream captures. */
 phasor_status specialisation_get(struct call *call, struct specialisation **out);

@@ -159,9 +159,10 @@ static bool origin_said_before(const struct plan *plan, const bool *marked, valu
     const struct origin *origin = graph_node(&plan->graph, v)->origin;
     for (value w = 1; w < v; w++) {
         const struct origin *other = marked[w] ? graph_node(&plan->graph, w)->origin : NULL;
-        if (other && (other == origin || (strcmp(other->target, origin->target) == 0 &&
-                                          strcmp(other->line ? other->line : "",
-                                                 origin->line ? origin->line : "") == 0)))
+        if (other && other->target &&
+            (other == origin ||
+             (strcmp(other->target, origin->target) == 0 &&
+              strcmp(other->line ? other->line : "", origin->line ? origin->line : "") == 0)))
             return true;
     }
     return false;

@@ -1,7 +1,8 @@
 /* workspace.c - see workspace.h. */
 #include "runtime/workspace.h"
 
-enum { WORKSPACES_WANTED = 4 }; /* more only when as many calls are issued at once */
+/* More only when as many calls are issued at once. */
+enum { WORKSPACES_WANTED = 4, BYTES_LEAST = 1 << 16 };
 
 /* With the lock held. */
 static struct workspace *workspace_find(const struct specialisation *spec, void *stream,
@@ -9,7 +10,9 @@ static struct workspace *workspace_find(const struct specialisation *spec, void 
 {
     struct workspace *other = NULL;
     int count = 0;
-    for (struct workspace *w = spec->workspaces; w; w = w->next) {
+    for (struct workspace *w = spec->program->workspaces; w; w = w->next) {
+        if (w->memory->nbytes < (size_t)spec->recipe.work_bytes)
+            continue;
         count += !w->captured;
         if (w->busy || (w->captured && !(capturing && w->stream == stream)))
             continue;
@@ -23,12 +26,16 @@ static struct workspace *workspace_find(const struct specialisation *spec, void 
 static phasor_status workspace_new(struct specialisation *spec, void *stream,
                                    struct workspace **out)
 {
-    struct device *device = spec->program->runtime->device;
+    struct phasor_program *program = spec->program;
+    struct device *device = program->runtime->device;
     struct workspace *made = memory_new(sizeof *made);
+    size_t nbytes = BYTES_LEAST;
+    while (nbytes < (size_t)spec->recipe.work_bytes)
+        nbytes *= 2;
     *out = NULL;
     if (!made)
         return fail_memory();
-    phasor_status status = memory_lasting(device, (size_t)spec->recipe.work_bytes, &made->memory);
+    phasor_status status = memory_lasting(device, nbytes, &made->memory);
     if (status == PHASOR_OK)
         status = device_event_new(device, false, &made->event);
     if (status != PHASOR_OK) {
@@ -38,10 +45,10 @@ static phasor_status workspace_new(struct specialisation *spec, void *stream,
     }
     made->busy = true;
     made->stream = stream;
-    pthread_mutex_lock(&spec->lock);
-    made->next = spec->workspaces;
-    spec->workspaces = made;
-    pthread_mutex_unlock(&spec->lock);
+    pthread_mutex_lock(&program->workspace_lock);
+    made->next = program->workspaces;
+    program->workspaces = made;
+    pthread_mutex_unlock(&program->workspace_lock);
     *out = made;
     return PHASOR_OK;
 }
@@ -57,11 +64,11 @@ static phasor_status workspace_capture(struct workspace *workspace)
     return PHASOR_OK;
 }
 
-static void workspace_put_back(struct specialisation *spec, struct workspace *workspace)
+static void workspace_put_back(struct phasor_program *program, struct workspace *workspace)
 {
-    pthread_mutex_lock(&spec->lock);
+    pthread_mutex_lock(&program->workspace_lock);
     workspace->busy = false;
-    pthread_mutex_unlock(&spec->lock);
+    pthread_mutex_unlock(&program->workspace_lock);
 }
 
 phasor_status workspace_take(struct specialisation *spec, void *stream, bool capturing,
@@ -70,13 +77,13 @@ phasor_status workspace_take(struct specialisation *spec, void *stream, bool cap
     *out = NULL;
     if (spec->recipe.work_bytes == 0)
         return PHASOR_OK;
-    pthread_mutex_lock(&spec->lock);
+    pthread_mutex_lock(&spec->program->workspace_lock);
     struct workspace *found = workspace_find(spec, stream, capturing);
     if (found) {
         found->busy = true;
         found->stream = stream;
     }
-    pthread_mutex_unlock(&spec->lock);
+    pthread_mutex_unlock(&spec->program->workspace_lock);
     if (!found && capturing)
         return fail(
             PHASOR_NOT_READY,
@@ -87,20 +94,33 @@ phasor_status workspace_take(struct specialisation *spec, void *stream, bool cap
     const phasor_status status =
         capturing ? workspace_capture(found) : device_event_wait(found->event, stream);
     if (status != PHASOR_OK)
-        workspace_put_back(spec, found);
+        workspace_put_back(spec->program, found);
     else
         *out = found;
     return status;
 }
 
 /* An event recorded in a capture is of that graph and no use to others. */
-phasor_status workspace_give(struct specialisation *spec, struct workspace *workspace, void *stream)
+phasor_status workspace_give(struct phasor_program *program, struct workspace *workspace,
+                             void *stream)
 {
     phasor_status status = PHASOR_OK;
     if (!workspace)
         return PHASOR_OK;
     if (!workspace->captured)
         status = device_event_record(workspace->event, stream);
-    workspace_put_back(spec, workspace);
+    workspace_put_back(program, workspace);
     return status;
+}
+
+void workspaces_free(struct phasor_program *program)
+{
+    while (program->workspaces) {
+        struct workspace *next = program->workspaces->next;
+        memory_release(program->workspaces->memory);
+        device_event_free(program->workspaces->event);
+        memory_free(program->workspaces);
+        program->workspaces = next;
+    }
+    pthread_mutex_destroy(&program->workspace_lock);
 }

@@ -3,7 +3,7 @@
  *     stream 1 ─ call ─ call ─     one workspace, its calls in the order of the stream
  *     stream 2 ─ call ─            another
  *
- * A specialisation keeps a few. A call takes one that no other call is just issuing work with,
+ * A program keeps a few, of sizes that are powers of two. A call takes one that no other call is just issuing work with,
  * first of all the one that its stream used last, and lets the stream wait for the event after the
  * last use: right for any number of threads and streams, also when a stream was destroyed and
  * another has its address. Nothing is allocated but the first time on a stream.
@@ -19,5 +19,6 @@
 phasor_status workspace_take(struct specialisation *spec, void *stream, bool capturing,
                              struct workspace **out);
 /* After the launches. */
-phasor_status workspace_give(struct specialisation *spec, struct workspace *workspace,
+phasor_status workspace_give(struct phasor_program *program, struct workspace *workspace,
                              void *stream);
+void workspaces_free(struct phasor_program *program);

@@ -113,7 +113,7 @@ void case_close(struct case_run *c)
 
 phasor_status case_plan(struct case_run *c, const struct templates *templates)
 {
-    TRY(plan_make(&c->program.graph, &c->real, &c->call, &(struct plan_options){0}, &c->plan));
+    TRY(plan_make(&c->program.graph, &c->real, &c->call, &c->options, &c->plan));
     return codegen_plan(&c->plan, templates);
 }
 

@@ -22,6 +22,7 @@ struct case_run {
     bool rewritten, planned;
     struct tensors_file *inputs, *outputs;
     struct call_shape call;
+    struct plan_options options;
     struct plan plan;
     /* memory of a run */
     void **inputs_copy; /* by slot: what the kernels read and write */
@@ -38,6 +39,7 @@ void case_close(struct case_run *c);
 /* The value of input or output slot k as the files have it. */
 bool case_input(const struct case_run *c, int slot, phasor_value *out);
 bool case_expected(const struct case_run *c, int slot, phasor_value *out);
+/* With c->options, zero unless they were set after case_open. */
 phasor_status case_plan(struct case_run *c, const struct templates *templates);
 /* kernels are module entries first, first + 1, ... */
 phasor_status case_launch(struct case_run *c, struct host_module *module, int first);

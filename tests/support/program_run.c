@@ -65,8 +65,7 @@ void program_build(struct program_run *const *programs, int count, struct host_m
     cr_assert_eq(templates_load(&templates, NULL), PHASOR_OK);
     for (int i = 0; i < count; i++) {
         runs[i] = &programs[i]->run;
-        const phasor_status status =
-            graph_run_plan(runs[i], &templates, (struct plan_options){0});
+        const phasor_status status = graph_run_plan(runs[i], &templates, programs[i]->options);
         cr_assert_eq(status, PHASOR_OK, "%s\n%s", message_get(), programs[i]->text);
     }
     cr_assert(graph_run_compile(runs, count, module), "%s", host_error());

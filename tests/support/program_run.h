@@ -20,6 +20,7 @@ extern const char *const program_links[LINK_COUNT]; /* for messages */
 struct program_run {
     struct rewritten graphs;
     struct graph_run run;
+    struct plan_options options; /* may be set before program_build */
     struct eval_tensor outputs[LINK_COUNT][RUN_SLOTS];
     const char *text;
 };

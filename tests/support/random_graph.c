@@ -9,7 +9,8 @@
 
 static const enum dtype real_dtypes[] = {DT_bool, DT_u8,   DT_i8,  DT_i16, DT_i32, DT_i64,
                                          DT_f16,  DT_bf16, DT_f32, DT_f32, DT_f64};
-static const enum dtype complex_dtypes[] = {DT_c64, DT_c64, DT_c128, DT_f32, DT_f64};
+static const enum dtype complex_dtypes[] = {DT_c64, DT_c64, DT_c64,  DT_c128, DT_c128,
+                                            DT_f32, DT_f64, DT_bf16, DT_i64,  DT_bool};
 
 /* -- small words ------------------------------------------------------------------------------- */
 
@@ -249,9 +250,11 @@ static value leaf_state(struct random_graph *random)
     struct graph *graph = random->graph;
     const int rank = random_shape(random, sizes, symbols), index = (int)graph->buffers.count;
     const enum dtype dtype = random_dtype(random);
+    const struct data *initial = random_data(random, dtype, sizes, rank);
+    if (!data_is_inline(initial))
+        return 0; /* the text of a graph that fails shall be all of it */
     const char *name = arena_format(graph->arena, "memory%d", index);
-    const struct graph_buffer buffer = {.name = name,
-                                        .initial = random_data(random, dtype, sizes, rank)};
+    const struct graph_buffer buffer = {.name = name, .initial = initial};
     cr_assert(name && array_push(&graph->buffers, buffer));
     return graph->buffers.at[index].node = graph_add(graph, OP_state, dtype, NULL, 0,
                                                      &(struct attributes){.index = index}, name);
@@ -264,7 +267,7 @@ static value leaf_data(struct random_graph *random)
     const int rank = random_shape(random, sizes, symbols);
     const struct data *data = random_data(random, random_dtype(random), sizes, rank);
     if (!data_is_inline(data))
-        return 0; /* the text of a graph that fails shall be all of it */
+        return 0;
     return graph_add(random->graph, OP_data, data->dtype, NULL, 0,
                      &(struct attributes){.data = data}, data->name);
 }
@@ -280,6 +283,8 @@ static value grow_leaf(struct random_graph *random, enum op op, value x)
         return map2(random, OP_add, graph_size(random->graph, random->symbols[0]),
                     random_cast(random, x, DT_i64));
     default:
+        if (dtype_is_complex(dtype_of(random, x)))
+            return without_nan(random, x);
         return map2(random, OP_maximum, x,
                     random_number(random, dtype_of(random, x), random_pick(random, 5) - 2));
     }
@@ -316,6 +321,8 @@ static enum dtype dtype_for(struct random_graph *random, enum op op, enum dtype 
         return random_pick(random, 3) ? DT_f32 : DT_f64;
     if (random->complex && op_info[op].complex != COMPLEX_NEVER && random_pick(random, 8))
         return dtype_is_complex(dtype) ? dtype : DT_c64;
+    if (op_info[op].complex == COMPLEX_NEVER)
+        dtype = dtype_info[dtype].real;
     if (op_info[op].on == ON_F && integer)
         return floats[random_pick(random, 4)];
     if (op_info[op].on == ON_I && !integer)
@@ -368,8 +375,8 @@ bool random_graph_has(enum op op, bool complex)
     const struct op_info *info = &op_info[op];
     if (info->kind == KIND_NONE || op == OP_unknown)
         return false;
-    if (complex) /* pair and fma are what the rewrite makes */
-        return op != OP_scalar && (info->kind == KIND_LEAF || info->complex != COMPLEX_NEVER);
+    if (complex) /* rows that are not defined on complex numbers stand on real branches */
+        return true;
     const bool of_complex = info->type == TYPE_MAKE || op == OP_real || op == OP_imag ||
                             op == OP_view_as_real || op == OP_view_as_complex;
     return !of_complex && op != OP_dot;
@@ -390,7 +397,7 @@ static enum op op_of_turn(uint64_t turn, bool complex)
 static enum op random_op(struct random_graph *random, int step)
 {
     const uint64_t turn =
-        step % 2 ? random_next(&random->random) : random->seed * 4 + (uint64_t)step / 2;
+        step % 2 ? random_next(&random->random) : random->seed + (uint64_t)step / 2 * 29;
     return op_of_turn(turn, random->complex);
 }
 
@@ -398,6 +405,9 @@ static value grow_row(struct random_graph *random, enum op op, value x)
 {
     if (op_info[op].kind == KIND_MAP)
         return grow_map(random, op, x);
+    if (op_info[op].complex == COMPLEX_NEVER && op_info[op].kind != KIND_LEAF &&
+        dtype_is_complex(dtype_of(random, x)))
+        x = map1(random, OP_real, x);
     return op_info[op].kind == KIND_LEAF ? grow_leaf(random, op, x)
                                          : random_rows[op](random, op, x);
 }
@@ -411,12 +421,22 @@ static void keep_value(struct random_graph *random, value v)
         random->values[random->count++] = v;
 }
 
+/* After a few attempts the row gets an input of its own, which may have the dims it needs. */
+static value pick_operand(struct random_graph *random, int attempt)
+{
+    if (attempt >= 4 && random->graph->inputs.count < 5) {
+        const value input = leaf_input(random);
+        keep_value(random, input);
+        return input;
+    }
+    return random->values[random_pick(random, random->count)];
+}
+
 static void grow_once(struct random_graph *random, int step)
 {
     const enum op op = random_op(random, step);
-    for (int attempt = 0; attempt < 8; attempt++) {
-        const value x = random->values[random_pick(random, random->count)];
-        const value v = grow_row(random, op, x);
+    for (int attempt = 0; attempt < 10; attempt++) {
+        const value v = grow_row(random, op, pick_operand(random, attempt));
         if (v) {
             keep_value(random, v);
             return;
@@ -533,7 +553,9 @@ void random_graph_grow(struct random_graph *random, struct graph *graph)
     random->graph = graph;
     random->random = random->seed * 0x9E3779B97F4A7C15u + 12345;
     choose_dims(random);
-    const int inputs = 1 + random_pick(random, 3), steps = 4 + random_pick(random, 10);
+    const bool small = random->complex && random->seed % 32;
+    const int inputs = 1 + random_pick(random, small ? 2 : 3),
+              steps = small ? 2 + random_pick(random, 4) : 4 + random_pick(random, 10);
     for (int i = 0; i < inputs; i++)
         keep_value(random, leaf_input(random));
     for (int s = 0; s < steps; s++)

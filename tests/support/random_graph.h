@@ -29,7 +29,7 @@ struct random_graph {
     dim symbols[3];
 };
 
-/* Whether graphs are drawn with the row: it has a kernel; or, complex, a rule of the rewrite. */
+/* Whether graphs are drawn with the row: it has a kernel; or, complex, any row. */
 bool random_graph_has(enum op op, bool complex);
 /* Fills an initialised, empty graph. A failure fails the test. */
 void random_graph_grow(struct random_graph *random, struct graph *graph);

@@ -1,0 +1,38 @@
+/* blob.h - numbers and bytes of a row of the cache: written, and read with nothing taken on trust.
+ *
+ *     put_number(out, 3), put_bytes(out, "mul", 3)     3 as 8 bytes, little-endian; 3 and "mul"
+ *
+ * A reader that finds something wrong stays bad, and gives zeros from there on. */
+#pragma once
+#include "base/memory.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline void put_number(struct text *out, int64_t number)
+{
+    text_add_bytes(out, &number, sizeof number);
+}
+
+static inline void put_bytes(struct text *out, const void *bytes, size_t nbytes)
+{
+    put_number(out, (int64_t)nbytes);
+    text_add_bytes(out, bytes, nbytes);
+}
+
+struct blob_reader {
+    struct arena *arena; /* of what is read */
+    const char *at;
+    size_t left;
+    bool bad, no_memory;
+};
+
+/* A number in low..high. */
+int64_t blob_number(struct blob_reader *reader, int64_t low, int64_t high);
+/* A copy with a NUL behind it. */
+const char *blob_bytes(struct blob_reader *reader, size_t *nbytes);
+/* count objects of which each takes at least 8 bytes of what is left: a wrong count cannot ask for
+ * much memory. */
+void *blob_array(struct blob_reader *reader, int64_t count, size_t size);

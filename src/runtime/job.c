@@ -1,0 +1,291 @@
+/* job.c - a specialisation in the making; see job.h.
+ *
+ * In mode exact:
+ *     sizes bound and checked
+ *       -> recipe from the cache                         a warm process: nothing is planned,
+ *                                                        generated or compiled
+ *       or plan -> CUDA sources -> recipe -> cubins      each from the cache or NVRTC; then into
+ *                                                        the cache
+ * In the others:
+ *     plan -> its class -> recipe -> cubins              see classes.c
+ */
+#include "runtime/job.h"
+
+#include "base/log.h"
+#include "runtime/cache_key.h"
+#include "runtime/upgrade.h"
+
+#include <string.h>
+
+/* -- the key of a plan ------------------------------------------------------------------------- */
+
+/* Everything that a recipe depends on. The graph stands whole in it: a hash alone never decides. */
+static phasor_status job_key(struct job *job)
+{
+    const struct phasor_options *options = &job->runtime->options;
+    char templates[HASH_TEXT];
+    hash_text(job->runtime->templates.hash, templates);
+    text_format(&job->key, "phasor plan 1 %s %s exact rules=%d fma=%d own=%d %zu\n",
+                job->runtime->arch, templates, (int)options->rules, !options->no_fma,
+                options->own_outputs, job->call->word_count);
+    text_add_bytes(&job->key, job->call->words, job->call->word_count * sizeof *job->call->words);
+    text_add_bytes(&job->key, job->program->canonical, job->program->canonical_size);
+    job->hash = hash_bytes(text_get(&job->key), job->key.length);
+    return text_status(&job->key);
+}
+
+/* -- stages ------------------------------------------------------------------------------------ */
+
+phasor_status job_bind(struct job *job)
+{
+    const struct graph *logical = program_logical(job->program);
+    job->values = NEW(&job->arena, int64_t, logical->sizes->symbols.count);
+    if (!job->values)
+        return fail_memory();
+    TRY(call_describe(job->call, false, &job->arena, &job->shape));
+    return bind_symbols(logical, &job->shape, job->values);
+}
+
+static phasor_status recipe_from_cache(struct job *job, bool *found)
+{
+    const struct recipe_limits limits = {job->program->input_count, job->program->output_count,
+                                         (int)program_real(job->program)->buffers.count,
+                                         (int)program_real(job->program)->nodes.count};
+    void *blob;
+    size_t nbytes;
+    phasor_status status = PHASOR_OK;
+    TRY(cache_get_plan(job->runtime->cache, job->hash, job->key.at, job->key.length, &blob, &nbytes,
+                       found));
+    if (!*found)
+        plan_miss_log(job->call, job->key.at, job->key.length);
+    if (*found && !recipe_read(&job->spec->recipe, blob, nbytes, &limits, &status)) {
+        *found = false;
+        if (status == PHASOR_OK)
+            cache_drop_plan(job->runtime->cache, job->hash, job->key.at, job->key.length);
+    }
+    memory_free(blob);
+    return status;
+}
+
+static phasor_status recipe_to_cache(struct job *job)
+{
+    struct text blob = {0};
+    const phasor_status status = recipe_write(&job->spec->recipe, &blob);
+    if (status == PHASOR_OK)
+        cache_put_plan(job->runtime->cache, job->hash, job->key.at, job->key.length,
+                       text_get(&blob), blob.length);
+    text_free(&blob);
+    return status;
+}
+
+static phasor_status recipe_from_plan(struct job *job)
+{
+    struct phasor_program *program = job->program;
+    const struct plan_options options = {.own_outputs = job->runtime->options.own_outputs};
+    struct plan plan = {0};
+    phasor_status status =
+        plan_make(program_logical(program), program_real(program), &job->shape, &options, &plan);
+    if (status == PHASOR_OK && job->shape.outputs)
+        status = recipe_find_in_place(&job->spec->recipe, &plan, &job->shape);
+    if (status == PHASOR_OK)
+        status = codegen_plan(&plan, &job->runtime->templates);
+    if (status == PHASOR_OK)
+        status = recipe_make(&job->spec->recipe, &plan, job->runtime->templates.hash);
+    plan_free(&plan);
+    return status;
+}
+
+/* The recipe of a plan in which the sizes are symbols: see classes.c. */
+static phasor_status class_recipe_once(struct job *job, bool use_cache, struct class_recipe *found)
+{
+    struct phasor_program *program = job->program;
+    const struct plan_options options = {.own_outputs = job->runtime->options.own_outputs,
+                                         .generic = true};
+    struct plan *plan = memory_new(sizeof *plan);
+    if (!plan)
+        return fail_memory();
+    phasor_status status =
+        plan_make(program_logical(program), program_real(program), &job->shape, &options, plan);
+    if (status == PHASOR_OK && job->shape.outputs)
+        status = recipe_find_in_place(&job->spec->recipe, plan, &job->shape);
+    if (status == PHASOR_OK)
+        status = classes_recipe(program, &plan, use_cache, &job->spec->recipe, found);
+    if (plan)
+        plan_free(plan);
+    memory_free(plan);
+    return status;
+}
+
+static phasor_status recipe_from_class(struct job *job, bool use_cache)
+{
+    struct class_recipe found = {0};
+    TRY(class_recipe_once(job, use_cache, &found));
+    if (found.again) {
+        recipe_free(&job->spec->recipe);
+        TRY(class_recipe_once(job, false, &found));
+    }
+    job->spec->class = found.class;
+    job->spec->symbols = found.symbols;
+    return PHASOR_OK;
+}
+
+static struct call_tensor *tensors_copy(struct arena *arena, const struct call_tensor *from,
+                                        int count)
+{
+    return arena_copy(arena, from, (size_t)count * sizeof *from);
+}
+
+/* What an upgrade needs to know of the call, where there will be one. */
+static phasor_status job_keep_shape(struct job *job)
+{
+    struct specialisation *spec = job->spec;
+    struct arena *arena = &spec->recipe.arena;
+    const struct call_shape *from = &job->shape;
+    if (job->runtime->options.mode != PHASOR_MODE_AUTO || !specialisation_gains(spec))
+        return PHASOR_OK;
+    struct call_shape *shape = arena_copy(arena, from, sizeof *from);
+    if (!shape)
+        return fail_memory();
+    shape->inputs = tensors_copy(arena, from->inputs, from->input_count);
+    shape->integers = arena_copy(arena, from->integers,
+                                 (size_t)from->input_count * sizeof *from->integers);
+    shape->outputs =
+        from->outputs ? tensors_copy(arena, from->outputs, from->output_count) : NULL;
+    if (!shape->inputs || !shape->integers || (from->outputs && !shape->outputs))
+        return fail_memory();
+    spec->shape = shape;
+    return PHASOR_OK;
+}
+
+void kernels_release(struct specialisation *spec)
+{
+    for (int k = 0; spec->kernels && k < spec->recipe.kernel_count; k++)
+        if (spec->kernels[k])
+            flight_release(&spec->program->runtime->kernels, &spec->kernels[k]->flight);
+    spec->kernels = NULL;
+}
+
+static phasor_status job_kernels(struct job *job, bool *missing)
+{
+    struct specialisation *spec = job->spec;
+    *missing = false;
+    spec->kernels = NEW(&spec->recipe.arena, struct loaded_kernel *, spec->recipe.kernel_count);
+    if (!spec->kernels)
+        return fail_memory();
+    for (int k = 0; k < spec->recipe.kernel_count && !*missing; k++)
+        TRY(kernel_get(job->runtime, &spec->recipe.kernels[k], &spec->kernels[k], missing));
+    return PHASOR_OK;
+}
+
+/* The class was in the cache and a kernel of it is not: its source is generated after all. */
+static phasor_status job_without_cache(struct job *job)
+{
+    bool missing;
+    classes_forget(&job->program->classes, job->spec->class);
+    kernels_release(job->spec);
+    recipe_free(&job->spec->recipe);
+    job->spec->shape = NULL;
+    TRY(recipe_from_class(job, false));
+    TRY(job_kernels(job, &missing));
+    return job_keep_shape(job);
+}
+
+static phasor_status job_from_cache(struct job *job, bool *found)
+{
+    bool missing = false;
+    TRY(recipe_from_cache(job, found));
+    if (*found)
+        TRY(job_kernels(job, &missing));
+    if (!missing)
+        return PHASOR_OK;
+    *found = false;
+    kernels_release(job->spec);
+    recipe_free(&job->spec->recipe);
+    return PHASOR_OK;
+}
+
+/* -- in order ---------------------------------------------------------------------------------- */
+
+void job_open(struct job *job, struct call *call, struct specialisation *spec)
+{
+    *job = (struct job){
+        .call = call, .program = call->program, .runtime = call->program->runtime, .spec = spec};
+    spec->program = call->program;
+    pthread_mutex_init(&spec->lock, NULL);
+}
+
+static phasor_status job_begin_generic(struct job *job)
+{
+    TRY(call_describe(job->call, false, &job->arena, &job->shape));
+    TRY(recipe_from_class(job, true));
+    return job_keep_shape(job);
+}
+
+static phasor_status job_begin_exact(struct job *job)
+{
+    TRY(job_bind(job));
+    TRY(job_key(job));
+    TRY(job_from_cache(job, &job->found));
+    return job->found ? PHASOR_OK : recipe_from_plan(job);
+}
+
+phasor_status job_begin(struct job *job)
+{
+    return job->runtime->options.mode == PHASOR_MODE_EXACT ? job_begin_exact(job)
+                                                           : job_begin_generic(job);
+}
+
+/* Where generic kernels cannot be had and nothing can be compiled, exact ones may be there. */
+static phasor_status job_kernels_stored(struct job *job, phasor_status failed)
+{
+    struct text why = {0};
+    text_add(&why, message_get());
+    kernels_release(job->spec);
+    recipe_free(&job->spec->recipe);
+    job->spec->class = NULL;
+    job->spec->shape = NULL;
+    phasor_status status = job_bind(job);
+    if (status == PHASOR_OK)
+        status = job_key(job);
+    if (status == PHASOR_OK)
+        status = job_from_cache(job, &job->found);
+    if (status == PHASOR_OK && !job->found)
+        status = fail(failed, "%s", text_get(&why));
+    text_free(&why);
+    return status;
+}
+
+static phasor_status job_kernels_generic(struct job *job)
+{
+    bool missing;
+    phasor_status status = job_kernels(job, &missing);
+    if (status == PHASOR_OK && missing)
+        status = job_without_cache(job);
+    if (job->runtime->options.mode == PHASOR_MODE_AUTO &&
+        (status == PHASOR_ERROR_COMPILE || status == PHASOR_NOT_READY))
+        status = job_kernels_stored(job, status);
+    return status;
+}
+
+static phasor_status job_kernels_exact(struct job *job)
+{
+    bool missing;
+    if (job->found)
+        return PHASOR_OK;
+    TRY(job_kernels(job, &missing));
+    return recipe_to_cache(job);
+}
+
+phasor_status job_end(struct job *job)
+{
+    TRY(job->spec->class ? job_kernels_generic(job) : job_kernels_exact(job));
+    return job->runtime->device ? launches_make(job->spec) : PHASOR_OK;
+}
+
+void job_close(struct job *job, phasor_status status)
+{
+    text_free(&job->key);
+    arena_free(&job->arena);
+    if (status == PHASOR_OK)
+        count_up(&job->runtime->specialisations, 1);
+}

@@ -1,0 +1,170 @@
+/* test_modes.c - one program called with many lengths, in every mode, on the stand-in driver.
+ *
+ *     generic   1, 2, 77, 4096 ...   compiled by the first call only; the bits of mode exact
+ *     auto      a length again       literal kernels are swapped in where they pay; the same bits
+ */
+#include "support/leak.h"
+#include "support/runtime_case.h"
+
+#include <time.h>
+#include <unistd.h>
+
+enum { LONGEST = 300 };
+
+/* exp(x) + arange: an innermost dim that is dynamic, and a table that grows with it. */
+static const char *const program_text =
+    "phasor 1 \"lengths\"\n"
+    "symbol n in 1..100000 = 8\n"
+    "input x: f32[n]\n"
+    "output y: f32[n]\n"
+    "output total: f32[1]\n"
+    "\n"
+    "i = iota sizes=[n] : i64[n]\n"
+    "f = cast(i) : f32[n]\n"
+    "table = cos(f) : f32[n]\n"
+    "e = exp(x) : f32[n]\n"
+    "y = mul(e, table) : f32[n]\n"
+    "s = sum(e) axes=[0] : f32[]\n"
+    "total = reshape(s) sizes=[1] : f32[1]\n";
+
+struct lengths {
+    char folder[64];
+    phasor_runtime *runtime;
+    phasor_program *program;
+};
+
+static void lengths_open(struct lengths *l, phasor_mode mode)
+{
+    char path[128];
+    phasor_options options = options_for(ON_CUDA);
+    options.mode = mode;
+    folder_make(l->folder);
+    snprintf(path, sizeof path, "%s/lengths.phasor", l->folder);
+    FILE *file = fopen(path, "w");
+    cr_assert(file && fputs(program_text, file) >= 0 && fclose(file) == 0);
+    ASSERT_OK(phasor_open(&l->runtime, &options));
+    ASSERT_OK(phasor_program_load(l->runtime, path, NULL, &l->program));
+}
+
+static void lengths_close(struct lengths *l)
+{
+    phasor_program_close(l->program);
+    phasor_close(l->runtime);
+    folder_remove(l->folder);
+}
+
+/* y and total, one after the other. */
+static void lengths_run(const struct lengths *l, int64_t length, float *out)
+{
+    static float x[LONGEST];
+    DLTensor t = {.data = x,
+                  .device = {kDLCPU, 0},
+                  .ndim = 1,
+                  .dtype = {kDLFloat, 32, 1},
+                  .shape = &length};
+    const phasor_value in = {.kind = PHASOR_TENSOR, .tensor = &t};
+    phasor_value got[2];
+    for (int i = 0; i < LONGEST; i++)
+        x[i] = 0.01f * (float)i - 1.0f;
+    ASSERT_OK(phasor_run(l->program, NULL, &in, 1, got, 2, NULL));
+    ASSERT_OK(phasor_copy_to_host(l->runtime, &got[0].owned->dl_tensor, out,
+                                  (size_t)length * sizeof *out));
+    ASSERT_OK(phasor_copy_to_host(l->runtime, &got[1].owned->dl_tensor, out + length, sizeof *out));
+    value_delete(&got[0]);
+    value_delete(&got[1]);
+}
+
+static phasor_counters counters_of(const struct lengths *l)
+{
+    phasor_counters counters = {.size = sizeof counters};
+    ASSERT_OK(phasor_stats(l->runtime, &counters));
+    return counters;
+}
+
+static const char *mode_of(const struct lengths *l)
+{
+    phasor_run_info info = {.size = sizeof info};
+    ASSERT_OK(phasor_program_info(l->program, &info));
+    return info.mode;
+}
+
+static void same_bits(const struct lengths *a, const struct lengths *b, int64_t length)
+{
+    float x[LONGEST + 1], y[LONGEST + 1];
+    lengths_run(a, length, x);
+    lengths_run(b, length, y);
+    cr_assert_eq(memcmp(x, y, (size_t)(length + 1) * sizeof *x), 0, "length %d", (int)length);
+}
+
+Test(modes, generic_serves_all_lengths)
+{
+    static const int64_t first[] = {8, 12, 10, 7}; /* multiples of 4, of 2, of 1 */
+    struct lengths exact, generic;
+    lengths_open(&exact, PHASOR_MODE_EXACT);
+    lengths_open(&generic, PHASOR_MODE_GENERIC);
+    for (int i = 0; i < 4; i++)
+        same_bits(&exact, &generic, first[i]);
+    cr_assert_str_eq(mode_of(&exact), "exact");
+    cr_assert_str_eq(mode_of(&generic), "generic");
+    const uint64_t compiled = counters_of(&generic).compiled;
+    for (int64_t length = 1; length < LONGEST; length += length < 20 ? 1 : 37)
+        same_bits(&exact, &generic, length);
+    cr_assert_eq(counters_of(&generic).compiled, compiled);
+    lengths_close(&exact);
+    lengths_close(&generic);
+    ASSERT_NO_LEAKS();
+}
+
+/* A table is filled for the first length, and not again for one that it has. */
+Test(modes, shorter_tables_are_the_beginning_of_longer_ones)
+{
+    struct lengths l;
+    float out[LONGEST + 1];
+    lengths_open(&l, PHASOR_MODE_GENERIC);
+    lengths_run(&l, 100, out);
+    const uint64_t first = counters_of(&l).launches;
+    lengths_run(&l, 100, out);
+    const uint64_t warm = counters_of(&l).launches - first;
+    cr_assert(warm < first);
+    lengths_run(&l, 52, out);
+    lengths_run(&l, 200, out);
+    cr_assert_eq(counters_of(&l).launches, first + 3 * warm);
+    lengths_close(&l);
+    ASSERT_NO_LEAKS();
+}
+
+Test(modes, auto_swaps_exact_kernels_in)
+{
+    struct lengths exact, l;
+    lengths_open(&exact, PHASOR_MODE_EXACT);
+    lengths_open(&l, PHASOR_MODE_DEFAULT);
+    same_bits(&exact, &l, 33);
+    cr_assert_str_eq(mode_of(&l), "generic");
+    for (int tries = 0; strcmp(mode_of(&l), "exact") != 0; tries++) {
+        cr_assert(tries < 600, "no exact kernels after a minute");
+        same_bits(&exact, &l, 33);
+        usleep(100000);
+    }
+    same_bits(&exact, &l, 33);
+    same_bits(&exact, &l, 34); /* a length that was not called twice */
+    cr_assert_str_eq(mode_of(&l), "generic");
+    lengths_close(&exact);
+    lengths_close(&l);
+    ASSERT_NO_LEAKS();
+}
+
+/* Work that is queued or under way when the program is closed. */
+Test(modes, auto_is_closed_at_any_time)
+{
+    for (int pause = 0; pause < 6; pause++) {
+        struct lengths l;
+        float out[LONGEST + 1];
+        lengths_open(&l, PHASOR_MODE_AUTO);
+        for (int64_t length = 30; length < 34; length++)
+            for (int again = 0; again < 2; again++)
+                lengths_run(&l, length, out);
+        usleep((useconds_t)(pause * 40000));
+        lengths_close(&l);
+    }
+    ASSERT_NO_LEAKS();
+}
