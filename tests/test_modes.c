@@ -3,6 +3,7 @@
  *     generic   1, 2, 77, 4096 ...   compiled by the first call only; the bits of mode exact
  *     auto      a length again       literal kernels are swapped in where they pay; the same bits
  */
+#include "support/capture.h"
 #include "support/leak.h"
 #include "support/runtime_case.h"
 
@@ -28,22 +29,21 @@ static const char *const program_text =
     "total = reshape(s) sizes=[1] : f32[1]\n";
 
 struct lengths {
-    char folder[64];
+    char folder[64], path[128];
     phasor_runtime *runtime;
     phasor_program *program;
 };
 
 static void lengths_open(struct lengths *l, phasor_mode mode)
 {
-    char path[128];
     phasor_options options = options_for(ON_CUDA);
     options.mode = mode;
     folder_make(l->folder);
-    snprintf(path, sizeof path, "%s/lengths.phasor", l->folder);
-    FILE *file = fopen(path, "w");
+    snprintf(l->path, sizeof l->path, "%s/lengths.phasor", l->folder);
+    FILE *file = fopen(l->path, "w");
     cr_assert(file && fputs(program_text, file) >= 0 && fclose(file) == 0);
     ASSERT_OK(phasor_open(&l->runtime, &options));
-    ASSERT_OK(phasor_program_load(l->runtime, path, NULL, &l->program));
+    ASSERT_OK(phasor_program_load(l->runtime, l->path, NULL, &l->program));
 }
 
 static void lengths_close(struct lengths *l)
@@ -166,5 +166,91 @@ Test(modes, auto_is_closed_at_any_time)
         usleep((useconds_t)(pause * 40000));
         lengths_close(&l);
     }
+    ASSERT_NO_LEAKS();
+}
+
+/* -- capture ----------------------------------------------------------------------------------- */
+
+struct captured {
+    phasor_value x, y, total; /* of the device */
+    int64_t length;
+};
+
+/* The stand-in's device memory is the host's. */
+static void captured_open(struct captured *c, const struct lengths *l, int64_t length)
+{
+    static float zeros[LONGEST];
+    phasor_value got[2];
+    DLTensor t = {.data = zeros,
+                  .device = {kDLCPU, 0},
+                  .ndim = 1,
+                  .dtype = {kDLFloat, 32, 1},
+                  .shape = &length};
+    const phasor_value in = {.kind = PHASOR_TENSOR, .tensor = &t};
+    phasor_program *other;
+    ASSERT_OK(phasor_program_load(l->runtime, l->path, NULL, &other));
+    ASSERT_OK(phasor_run(other, NULL, &in, 1, got, 2, NULL));
+    c->x = got[0];
+    value_delete(&got[1]);
+    ASSERT_OK(phasor_run(other, NULL, &in, 1, got, 2, NULL));
+    c->y = got[0];
+    c->total = got[1];
+    c->length = length;
+    phasor_program_close(other);
+}
+
+static void captured_close(struct captured *c)
+{
+    value_delete(&c->x);
+    value_delete(&c->y);
+    value_delete(&c->total);
+}
+
+static phasor_status captured_run(const struct captured *c, const struct lengths *l, void *stream)
+{
+    const phasor_value in = {.kind = PHASOR_TENSOR, .tensor = &c->x.owned->dl_tensor};
+    phasor_value out[2] = {{.kind = PHASOR_TENSOR, .tensor = &c->y.owned->dl_tensor},
+                           {.kind = PHASOR_TENSOR, .tensor = &c->total.owned->dl_tensor}};
+    return phasor_run_into(l->program, NULL, &in, 1, out, 2, stream);
+}
+
+/* A length that no call had: captured with the kernels of its class, once those are there. */
+Test(modes, a_new_length_is_captured_with_generic_kernels)
+{
+    struct lengths l;
+    struct captured first, other;
+    struct driver driver;
+    void *graph, *executable;
+    float want[LONGEST];
+    lengths_open(&l, PHASOR_MODE_AUTO);
+    driver_open(&driver);
+    captured_open(&first, &l, 100);
+    captured_open(&other, &l, 60);
+
+    cr_assert_eq(driver.begin(driver.stream, 2), 0);
+    ASSERT_FAILS(captured_run(&other, &l, driver.stream), PHASOR_NOT_READY, "capturing");
+    cr_assert_eq(driver.end(driver.stream, &graph), 0);
+    cr_assert_eq(driver.graph_free(graph), 0);
+
+    ASSERT_OK(captured_run(&first, &l, driver.stream));
+    const uint64_t compiled = counters_of(&l).compiled;
+    cr_assert_eq(driver.begin(driver.stream, 2), 0);
+    ASSERT_OK(captured_run(&other, &l, driver.stream));
+    cr_assert_eq(driver.end(driver.stream, &graph), 0);
+    cr_assert_eq(counters_of(&l).compiled, compiled);
+    float *y = other.y.owned->dl_tensor.data;
+    ASSERT_OK(captured_run(&other, &l, driver.stream));
+    memcpy(want, y, 60 * sizeof *want);
+    memset(y, 0x55, 60 * sizeof *y);
+    cr_assert_eq(driver.instantiate(&executable, graph, 0), 0);
+    cr_assert_eq(driver.launch(executable, driver.stream), 0);
+    cr_assert_eq(memcmp(y, want, 60 * sizeof *y), 0);
+    cr_assert_eq(driver.graph_free(graph), 0);
+
+    captured_close(&first);
+    captured_close(&other);
+    lengths_close(&l);
+    driver_close(&driver);
+    cr_assert_eq(stand_in_get("stand_in_misuses"), 0);
     ASSERT_NO_LEAKS();
 }

@@ -138,11 +138,12 @@ static phasor_status class_generate(struct plan_class *class, const struct phaso
 }
 
 static phasor_status class_fill(struct plan_class *class, const struct phasor_program *program,
-                                bool use_cache, struct recipe *recipe, struct class_recipe *out)
+                                enum class_effort effort, struct recipe *recipe,
+                                struct class_recipe *out)
 {
     const struct sizes *sizes = &class->plan->sizes;
     class->planned = sizes->nodes.count;
-    if (use_cache)
+    if (effort == CLASS_STORED)
         TRY(class_load(class, program, out));
     if (out->again)
         return PHASOR_OK;
@@ -163,8 +164,8 @@ static phasor_status class_fill(struct plan_class *class, const struct phasor_pr
 
 /* Takes the plan and the signature over. */
 static phasor_status class_make(struct phasor_program *program, struct plan **plan,
-                                struct text *signature, bool use_cache, struct recipe *recipe,
-                                struct class_recipe *out)
+                                struct text *signature, enum class_effort effort,
+                                struct recipe *recipe, struct class_recipe *out)
 {
     struct plan_classes *classes = &program->classes;
     struct plan_class *class = memory_new(sizeof *class);
@@ -175,7 +176,7 @@ static phasor_status class_make(struct phasor_program *program, struct plan **pl
     class->signature = *signature;
     *plan = NULL;
     *signature = (struct text){0};
-    const phasor_status status = class_fill(class, program, use_cache, recipe, out);
+    const phasor_status status = class_fill(class, program, effort, recipe, out);
     if (status != PHASOR_OK || out->again) {
         class_free(class);
         return status;
@@ -197,8 +198,9 @@ static phasor_status symbols_get(const struct plan *plan, struct arena *arena, i
     return PHASOR_OK;
 }
 
-phasor_status classes_recipe(struct phasor_program *program, struct plan **plan, bool use_cache,
-                             struct recipe *recipe, struct class_recipe *out)
+phasor_status classes_recipe(struct phasor_program *program, struct plan **plan,
+                             enum class_effort effort, struct recipe *recipe,
+                             struct class_recipe *out)
 {
     struct plan_classes *classes = &program->classes;
     struct text signature = {0};
@@ -208,8 +210,8 @@ phasor_status classes_recipe(struct phasor_program *program, struct plan **plan,
     pthread_mutex_lock(&classes->lock);
     if (status == PHASOR_OK)
         status = recipe_from_class(classes, *plan, &signature, recipe, out);
-    if (status == PHASOR_OK && !out->class)
-        status = class_make(program, plan, &signature, use_cache, recipe, out);
+    if (status == PHASOR_OK && !out->class && effort != CLASS_KNOWN)
+        status = class_make(program, plan, &signature, effort, recipe, out);
     pthread_mutex_unlock(&classes->lock);
     text_free(&signature);
     return status;

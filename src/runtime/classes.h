@@ -46,11 +46,18 @@ struct class_recipe {
     bool again;       /* what the cache has is of no use: plan and ask once more, without it */
 };
 
-/* The recipe of a plan with symbols, with the kernels of its class: of one that the program has, or
- * that is in the cache, or that is generated now. The first plan of a class, from memory_new, is
- * taken over, and *plan NULL. */
-phasor_status classes_recipe(struct phasor_program *program, struct plan **plan, bool use_cache,
-                             struct recipe *recipe, struct class_recipe *out);
+/* How far to go for a class. */
+enum class_effort {
+    CLASS_KNOWN,    /* one that the program has, or out->class is NULL */
+    CLASS_STORED,   /* or is in the cache, or is generated now */
+    CLASS_GENERATED /* the same, without asking the cache */
+};
+
+/* The recipe of a plan with symbols, with the kernels of its class. The first plan of a class, from
+ * memory_new, is taken over, and *plan NULL. */
+phasor_status classes_recipe(struct phasor_program *program, struct plan **plan,
+                             enum class_effort effort, struct recipe *recipe,
+                             struct class_recipe *out);
 /* A kernel of the class is not in the cache, and there is no source of it. */
 void classes_forget(struct plan_classes *classes, struct plan_class *class);
 

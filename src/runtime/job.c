@@ -96,7 +96,8 @@ static phasor_status recipe_from_plan(struct job *job)
 }
 
 /* The recipe of a plan in which the sizes are symbols: see classes.c. */
-static phasor_status class_recipe_once(struct job *job, bool use_cache, struct class_recipe *found)
+static phasor_status class_recipe_once(struct job *job, enum class_effort effort,
+                                       struct class_recipe *found)
 {
     struct phasor_program *program = job->program;
     const struct plan_options options = {.own_outputs = job->runtime->options.own_outputs,
@@ -109,21 +110,23 @@ static phasor_status class_recipe_once(struct job *job, bool use_cache, struct c
     if (status == PHASOR_OK && job->shape.outputs)
         status = recipe_find_in_place(&job->spec->recipe, plan, &job->shape);
     if (status == PHASOR_OK)
-        status = classes_recipe(program, &plan, use_cache, &job->spec->recipe, found);
+        status = classes_recipe(program, &plan, effort, &job->spec->recipe, found);
     if (plan)
         plan_free(plan);
     memory_free(plan);
     return status;
 }
 
-static phasor_status recipe_from_class(struct job *job, bool use_cache)
+static phasor_status recipe_from_class(struct job *job, enum class_effort effort)
 {
     struct class_recipe found = {0};
-    TRY(class_recipe_once(job, use_cache, &found));
+    TRY(class_recipe_once(job, effort, &found));
     if (found.again) {
         recipe_free(&job->spec->recipe);
-        TRY(class_recipe_once(job, false, &found));
+        TRY(class_recipe_once(job, CLASS_GENERATED, &found));
     }
+    if (!found.class)
+        return fail(PHASOR_NOT_READY, "no kernels for such sizes were made yet");
     job->spec->class = found.class;
     job->spec->symbols = found.symbols;
     return PHASOR_OK;
@@ -172,7 +175,9 @@ static phasor_status job_kernels(struct job *job, bool *missing)
     spec->kernels = NEW(&spec->recipe.arena, struct loaded_kernel *, spec->recipe.kernel_count);
     if (!spec->kernels)
         return fail_memory();
-    for (int k = 0; k < spec->recipe.kernel_count && !*missing; k++)
+    for (int k = 0; job->ready_only && k < spec->recipe.kernel_count; k++)
+        TRY(kernel_ready(job->runtime, &spec->recipe.kernels[k], &spec->kernels[k]));
+    for (int k = 0; !job->ready_only && k < spec->recipe.kernel_count && !*missing; k++)
         TRY(kernel_get(job->runtime, &spec->recipe.kernels[k], &spec->kernels[k], missing));
     return PHASOR_OK;
 }
@@ -185,7 +190,7 @@ static phasor_status job_without_cache(struct job *job)
     kernels_release(job->spec);
     recipe_free(&job->spec->recipe);
     job->spec->shape = NULL;
-    TRY(recipe_from_class(job, false));
+    TRY(recipe_from_class(job, CLASS_GENERATED));
     TRY(job_kernels(job, &missing));
     return job_keep_shape(job);
 }
@@ -217,7 +222,7 @@ void job_open(struct job *job, struct call *call, struct specialisation *spec)
 static phasor_status job_begin_generic(struct job *job)
 {
     TRY(call_describe(job->call, false, &job->arena, &job->shape));
-    TRY(recipe_from_class(job, true));
+    TRY(recipe_from_class(job, job->ready_only ? CLASS_KNOWN : CLASS_STORED));
     return job_keep_shape(job);
 }
 
@@ -261,7 +266,7 @@ static phasor_status job_kernels_generic(struct job *job)
     phasor_status status = job_kernels(job, &missing);
     if (status == PHASOR_OK && missing)
         status = job_without_cache(job);
-    if (job->runtime->options.mode == PHASOR_MODE_AUTO &&
+    if (job->runtime->options.mode == PHASOR_MODE_AUTO && !job->ready_only &&
         (status == PHASOR_ERROR_COMPILE || status == PHASOR_NOT_READY))
         status = job_kernels_stored(job, status);
     return status;
@@ -279,7 +284,7 @@ static phasor_status job_kernels_exact(struct job *job)
 phasor_status job_end(struct job *job)
 {
     TRY(job->spec->class ? job_kernels_generic(job) : job_kernels_exact(job));
-    return job->runtime->device ? launches_make(job->spec) : PHASOR_OK;
+    return job->runtime->device ? launches_make(job->spec, job->ready_only) : PHASOR_OK;
 }
 
 void job_close(struct job *job, phasor_status status)

@@ -18,6 +18,7 @@ struct job {
     int64_t *values; /* of the symbols */
     struct text key; /* of the plan, in the cache */
     struct hash hash;
+    bool ready_only; /* nothing may be compiled, loaded or launched: a stream is capturing */
     bool found; /* the recipe and all of its kernels were in the cache */
 };
 

@@ -155,6 +155,17 @@ static phasor_status kernel_make(struct phasor_runtime *runtime, const struct re
     return kernel_compile_once(runtime, compiler, wanted, kernel);
 }
 
+phasor_status kernel_ready(struct phasor_runtime *runtime, const struct recipe_kernel *kernel,
+                           struct loaded_kernel **out)
+{
+    struct flight *entry;
+    bool owner;
+    TRY(flight_get(&runtime->kernels, kernel->key, kernel->key_bytes, kernel->key_size, false,
+                   &entry, &owner));
+    *out = (struct loaded_kernel *)(void *)entry;
+    return entry ? PHASOR_OK : fail(PHASOR_NOT_READY, "%s is not loaded", kernel->name);
+}
+
 phasor_status kernel_get(struct phasor_runtime *runtime, const struct recipe_kernel *wanted,
                          struct loaded_kernel **out, bool *missing)
 {

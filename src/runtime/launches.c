@@ -63,13 +63,14 @@ phasor_status launch_make(const struct launcher *l, int k, struct launch *launch
 
 /* -- all --------------------------------------------------------------------------------------- */
 
-static phasor_status launches_fill(struct specialisation *spec)
+static phasor_status launches_fill(struct specialisation *spec, bool ready_only)
 {
     const struct recipe *recipe = &spec->recipe;
     struct launcher launcher = {.program = spec->program,
                                 .recipe = recipe,
                                 .kernels = spec->kernels,
-                                .arena = &spec->recipe.arena};
+                                .arena = &spec->recipe.arena,
+                                .ready_only = ready_only};
     spec->launches = NEW(&spec->recipe.arena, struct launch, recipe->kernel_count);
     if (!spec->launches)
         return fail_memory();
@@ -97,14 +98,14 @@ static phasor_status arguments_check(const struct recipe_kernel *kernel)
     return PHASOR_OK;
 }
 
-phasor_status launches_make(struct specialisation *spec)
+phasor_status launches_make(struct specialisation *spec, bool ready_only)
 {
     struct device *device = spec->program->runtime->device;
     struct device_scope scope;
     for (int k = 0; k < spec->recipe.kernel_count; k++)
         TRY(arguments_check(&spec->recipe.kernels[k]));
     TRY(device_enter(device, &scope));
-    const phasor_status status = launches_fill(spec);
+    const phasor_status status = launches_fill(spec, ready_only);
     device_leave(device, &scope);
     return status;
 }

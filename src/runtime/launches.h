@@ -11,6 +11,7 @@ struct launcher {
     struct memory **weights;
     struct memory *table;
     struct arena *arena; /* of what is made */
+    bool ready_only;     /* no table may be filled */
 };
 
 phasor_status launch_make(const struct launcher *launcher, int kernel, struct launch *launch);

@@ -80,6 +80,9 @@ struct loaded_kernel {
  * flight_release(&runtime->kernels, ...). */
 phasor_status kernel_get(struct phasor_runtime *runtime, const struct recipe_kernel *kernel,
                          struct loaded_kernel **out, bool *missing);
+/* One that is loaded; PHASOR_NOT_READY: it is not. */
+phasor_status kernel_ready(struct phasor_runtime *runtime, const struct recipe_kernel *kernel,
+                           struct loaded_kernel **out);
 void kernel_destroy(struct flight *entry);
 
 /* -- programs ---------------------------------------------------------------------------------- */
@@ -283,7 +286,7 @@ static inline uint64_t specialisation_uses(const struct specialisation *spec)
 phasor_status specialisation_get(struct call *call, struct specialisation **out);
 void specialisation_destroy(struct flight *entry);
 /* Launches and tables of a finished recipe: bind_launches.c. */
-phasor_status launches_make(struct specialisation *spec);
+phasor_status launches_make(struct specialisation *spec, bool ready_only);
 
 /* The kernels before codegen makes one of those that go out in one launch. */
 struct plan_parts {

@@ -33,10 +33,12 @@ bool runs_on_cpu(const struct phasor_program *program)
            (program->runtime->device && !program->on_cuda);
 }
 
-static phasor_status specialisation_make(struct call *call, struct specialisation *spec)
+static phasor_status specialisation_make(struct call *call, struct specialisation *spec,
+                                         bool ready_only)
 {
     struct job job;
     job_open(&job, call, spec);
+    job.ready_only = ready_only;
     phasor_status status = runs_on_cpu(call->program) ? job_run_cpu(&job) : job_begin(&job);
     if (status == PHASOR_OK && !runs_on_cpu(call->program))
         status = job_end(&job);
@@ -66,31 +68,53 @@ static void specialisation_used(struct specialisation *spec)
         background_add(spec->program->runtime, spec);
 }
 
-phasor_status specialisation_get(struct call *call, struct specialisation **out)
+/* While a stream captures nothing is waited for. Sizes that no kernel was made for can still be
+ * served by the kernels of their class. */
+static phasor_status entry_get(struct call *call, bool capturing, struct flight **entry,
+                               bool *owner)
 {
     struct phasor_program *program = call->program;
     const size_t nbytes = call->word_count * sizeof *call->words;
+    const struct hash hash = hash_bytes(call->words, nbytes);
+    if (capturing && program->runtime->options.mode != PHASOR_MODE_EXACT)
+        TRY(flight_claim(&program->specialisations, hash, call->words, nbytes, entry, owner));
+    else
+        TRY(flight_get(&program->specialisations, hash, call->words, nbytes, !capturing, entry,
+                       owner));
+    return *entry ? PHASOR_OK : fail(PHASOR_NOT_READY, "nothing was made for them");
+}
+
+static phasor_status fail_captured(const struct phasor_program *program)
+{
+    return fail_in(PHASOR_NOT_READY,
+                   "%s is not compiled for these sizes, and the stream is capturing: run it once "
+                   "before",
+                   program_logical(program)->name);
+}
+
+phasor_status specialisation_get(struct call *call, struct specialisation **out)
+{
+    struct phasor_program *program = call->program;
     const bool capturing = program->on_cuda && call->form != CALL_SHAPES &&
                            device_stream_is_capturing(program->runtime->device, call->stream);
     struct flight *entry;
     bool owner;
     *out = NULL;
-    TRY(flight_get(&program->specialisations, hash_bytes(call->words, nbytes), call->words, nbytes,
-                   !capturing, &entry, &owner));
-    if (!entry)
-        return fail(
-            PHASOR_NOT_READY,
-            "%s is not compiled for these sizes, and the stream is capturing: run it once before",
-            program_logical(program)->name);
+    phasor_status status = entry_get(call, capturing, &entry, &owner);
+    if (status != PHASOR_OK)
+        return status == PHASOR_NOT_READY && capturing ? fail_captured(program) : status;
     *out = (struct specialisation *)(void *)entry;
     if (!owner) {
         specialisation_used(*out);
         return PHASOR_OK;
     }
-    const phasor_status status = specialisation_make(call, *out);
+    status = specialisation_make(call, *out, capturing);
+    if (status == PHASOR_NOT_READY && capturing)
+        status = fail_captured(program);
     if (status != PHASOR_OK)
         *out = NULL;
-    flight_done(&program->specialisations, entry, status, status == PHASOR_ERROR_INTERRUPTED);
+    flight_done(&program->specialisations, entry, status,
+                capturing || status == PHASOR_ERROR_INTERRUPTED);
     return status;
 }
 

@@ -137,6 +137,8 @@ static phasor_status tables_fill(struct launcher *l)
 
 static phasor_status tables_own(struct specialisation *spec, struct launcher *l)
 {
+    if (l->ready_only)
+        return fail(PHASOR_NOT_READY, "tables for these sizes are not filled yet");
     TRY(memory_lasting(spec->program->runtime->device, (size_t)spec->recipe.table_bytes,
                        &spec->table));
     spec->flight.weight = spec->recipe.table_bytes;
@@ -246,7 +248,10 @@ static phasor_status tables_share(struct specialisation *spec, struct launcher *
     const int64_t needed = tables->symbol >= 0 ? spec->symbols[tables->symbol] : 1;
     phasor_status status = PHASOR_OK;
     pthread_mutex_lock(&tables->lock);
-    if (!tables->memory || tables->rows < needed)
+    if ((!tables->memory || tables->rows < needed) && l->ready_only)
+        status = fail(PHASOR_NOT_READY, "a table of %lld rows is not filled yet",
+                      (long long)needed);
+    else if (!tables->memory || tables->rows < needed)
         status = tables_grow(
             spec, l,
             tables->symbol < 0 ? 1 : rows_choose(spec->class, recipe, spec->program, needed));

@@ -12,7 +12,8 @@
  *     #undef KERNEL
  *
  * Many sources stand in one file: the compiler's start costs more than a kernel. Each has a
- * namespace of its own and its macros end with it, so that all of them may define the same names. A
+ * namespace of its own and its macros end with it, so that all of them may define the same names.
+ * What they begin with alike, up to a #line (the helpers of device.cuh), stands before them once. A
  * source includes nothing.
  */
 #include "host_run.h"
@@ -239,15 +240,33 @@ static void folder_remove(const char *folder, const struct part *parts, int part
     rmdir(folder);
 }
 
+/* The length of what all sources of a part begin with, up to the last #line in it. */
+static size_t common_length(const struct part *part, const char *const *sources)
+{
+    const char *first = sources[part->first];
+    size_t length = part->count > 1 ? strlen(first) : 0;
+    for (int i = part->first + 1; i < part->first + part->count; i++) {
+        size_t same = 0;
+        while (same < length && sources[i][same] == first[same])
+            same++;
+        length = same;
+    }
+    while (length > 0 && (first[length - 1] != '\n' || strncmp(first + length, "#line", 5) != 0))
+        length--;
+    return length;
+}
+
 static bool part_write(const struct part *part, const char *const *sources,
                        const char *const *names)
 {
     FILE *file = fopen(part->source, "w");
     if (!file)
         return build_fail("a source cannot be written", part->source);
+    const size_t common = common_length(part, sources);
     fputs("#include \"host_cuda.h\"\n", file);
+    fwrite(sources[part->first], 1, common, file);
     for (int i = part->first; i < part->first + part->count; i++)
-        source_rewrite(file, sources[i], names[i], i);
+        source_rewrite(file, sources[i] + common, names[i], i);
     return fclose(file) == 0 || build_fail("a source cannot be written", part->source);
 }
 
