@@ -92,8 +92,18 @@ typedef enum phasor_device_kind {
 } phasor_device_kind;
 
 typedef enum phasor_rules { PHASOR_RULES_ALL = 0, PHASOR_RULES_EXECUTORCH } phasor_rules;
+/* What a call with sizes that no call had before does. Results have the same bits in every mode.
+ *
+ * EXACT     waits until kernels for just these sizes are compiled, or found in the cache.
+ * GENERIC   uses kernels that take the dynamic sizes as arguments. They serve all sizes of a class:
+ *           which tensors are aligned to 16 bytes, which strides have gaps, where a dim of 1 is
+ *           broadcast, whether addresses fit in 31 bits. Only the first call of a class compiles.
+ * AUTO      the same, and when sizes come again, threads in the background compile exact kernels in
+ *           place of those that are faster with literal sizes (loops along a dynamic dim, vectors
+ *           across one, 64-bit divisions). phasor_program_prepare compiles both. Where nothing can
+ *           be compiled and the cache has exact kernels only, these are used. */
 typedef enum phasor_mode {
-    PHASOR_MODE_DEFAULT = 0,
+    PHASOR_MODE_DEFAULT = 0, /* AUTO */
     PHASOR_MODE_EXACT,
     PHASOR_MODE_GENERIC,
     PHASOR_MODE_AUTO
@@ -123,7 +133,7 @@ typedef struct phasor_options {
     phasor_rules rules;
     phasor_mode mode;
     int specialisations;    /* kept for a program, default 256 */
-    int background_threads; /* default 1 */
+    int background_threads; /* at most, for mode AUTO; default 1, or PHASOR_BACKGROUND_THREADS */
     int64_t cache_bytes;    /* cap of the cache, default 1 GiB */
     int64_t
         table_bytes; /* cap of device memory for tables that depend on sizes alone, default 1 GiB */
@@ -347,9 +357,10 @@ PHASOR_API phasor_status phasor_run(phasor_program *program, phasor_state *state
 /* The same into the caller's buffers: outputs of kind PHASOR_TENSOR with right shape and dtype and
  * any strides that do not overlap themselves; slots that are no tensors are filled in. Each gets
  * its own copy. Once warm it allocates nothing and does not synchronise; while the stream is
- * capturing it compiles and loads nothing and returns PHASOR_NOT_READY instead. An output may be
- * exactly an input's memory where each element is read only by its writer; any other overlap is
- * PHASOR_ERROR_INPUT. */
+ * capturing it compiles and loads nothing: sizes that no call had are served by generic kernels
+ * that another call has made ready (modes GENERIC and AUTO), else it returns PHASOR_NOT_READY. An
+ * output may be exactly an input's memory where each element is read only by its writer; any other
+ * overlap is PHASOR_ERROR_INPUT. */
 PHASOR_API phasor_status phasor_run_into(phasor_program *program, phasor_state *state,
                                          const phasor_value *inputs, int input_count,
                                          phasor_value *outputs, int output_count, void *stream);

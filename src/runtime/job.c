@@ -234,10 +234,16 @@ static phasor_status job_begin_exact(struct job *job)
     return job->found ? PHASOR_OK : recipe_from_plan(job);
 }
 
+/* A program without dynamic sizes is exact in every mode. */
+bool program_is_exact(const struct phasor_program *program)
+{
+    return program->runtime->options.mode == PHASOR_MODE_EXACT ||
+           program_real(program)->sizes->symbols.count == 0;
+}
+
 phasor_status job_begin(struct job *job)
 {
-    return job->runtime->options.mode == PHASOR_MODE_EXACT ? job_begin_exact(job)
-                                                           : job_begin_generic(job);
+    return program_is_exact(job->program) ? job_begin_exact(job) : job_begin_generic(job);
 }
 
 /* Where generic kernels cannot be had and nothing can be compiled, exact ones may be there. */

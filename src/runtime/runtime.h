@@ -282,6 +282,9 @@ static inline uint64_t specialisation_uses(const struct specialisation *spec)
     return __atomic_load_n(&spec->uses, __ATOMIC_RELAXED);
 }
 
+/* Whether its kernels have literal sizes from the beginning. */
+bool program_is_exact(const struct phasor_program *program);
+
 /* What fits the call; made now unless the stream captures. */
 phasor_status specialisation_get(struct call *call, struct specialisation **out);
 void specialisation_destroy(struct flight *entry);

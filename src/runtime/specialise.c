@@ -76,7 +76,7 @@ static phasor_status entry_get(struct call *call, bool capturing, struct flight 
     struct phasor_program *program = call->program;
     const size_t nbytes = call->word_count * sizeof *call->words;
     const struct hash hash = hash_bytes(call->words, nbytes);
-    if (capturing && program->runtime->options.mode != PHASOR_MODE_EXACT)
+    if (capturing && !program_is_exact(program))
         TRY(flight_claim(&program->specialisations, hash, call->words, nbytes, entry, owner));
     else
         TRY(flight_get(&program->specialisations, hash, call->words, nbytes, !capturing, entry,
@@ -125,7 +125,7 @@ phasor_status specialise_parts(struct call *call, struct plan *plan, struct plan
     const struct phasor_program *program = call->program;
     const phasor_options *asked = &program->runtime->options;
     const struct plan_options options = {.own_outputs = asked->own_outputs,
-                                         .generic = asked->mode != PHASOR_MODE_EXACT};
+                                         .generic = !program_is_exact(program)};
     struct arena arena = {0};
     struct call_shape shape;
     phasor_status status = call_describe(call, false, &arena, &shape);
