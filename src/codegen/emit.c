@@ -234,7 +234,7 @@ static void emit_division(struct emitter *emitter, const char *operator, dim div
         emit_argument(emitter, ARGUMENT_SIZE, divisor, &whole);
     }
     text_add(&whole, ")");
-    if (whole.failed)
+    if (whole.failed || line->failed)
         emitter_fail(emitter, fail_memory());
     text_free(line);
     *line = whole;

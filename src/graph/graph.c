@@ -169,12 +169,14 @@ value graph_add(struct graph *graph, enum op op, enum dtype dtype, const value *
 
     dim shape[RANK_MAX];
     const phasor_status status = infer_node(graph, &node, shape);
-    if (graph->sizes->status == PHASOR_ERROR_MEMORY) /* a size of 0 that stands for none misled it */
+    if (graph->sizes->status ==
+        PHASOR_ERROR_MEMORY) /* a size of 0 that stands for none misled it */
         return graph_stick(graph, fail_memory());
     if (status != PHASOR_OK)
         return graph_stick(graph, status);
     if (!bytes_fit(graph, &node, shape))
-        return graph_fail(graph, PHASOR_ERROR_FILE, "%s: the tensor has more than 2^61 bytes",
+        return graph_fail(graph, PHASOR_ERROR_FILE,
+                          "%s: the bytes of the tensor do not fit in 64 bits",
                           name ? name : op_info[op].name);
     if (!node_keep(graph, &node, shape, name) || !array_push(&graph->nodes, node))
         return graph_stick(graph, fail_memory());

@@ -115,6 +115,8 @@ int64_t size_pin(struct sizes *sizes, dim d);
 bool size_is_multiple(struct sizes *sizes, dim d, int64_t n);
 /* Marks the symbols of an expression as pinned: what was built rests on their present values. */
 void size_pin_symbols(struct sizes *sizes, dim d);
+/* Whether one of the marked symbols is in the expression. */
+bool size_mentions(const struct sizes *sizes, dim d, const bool *symbols);
 /* The values of all expressions for these values of the symbols, in out[nodes.count]. false: one
  * does not fit in 64 bits, or is divided by zero. */
 bool sizes_evaluate(const struct sizes *sizes, const int64_t *symbols, int64_t *out);

@@ -62,6 +62,16 @@ void size_pin_symbols(struct sizes *sizes, dim d)
         size_pin_symbols(sizes, n->kind == SIZE_SUM ? n->terms[i].term : n->operands[i]);
 }
 
+bool size_mentions(const struct sizes *sizes, dim d, const bool *symbols)
+{
+    const struct size_node *n = &sizes->nodes.at[d];
+    bool found = n->kind == SIZE_SYMBOL && symbols[n->symbol];
+    for (int i = 0; i < n->count && !found; i++)
+        found = size_mentions(sizes, n->kind == SIZE_SUM ? n->terms[i].term : n->operands[i],
+                              symbols);
+    return found;
+}
+
 /* -- values ----------------------------------------------------------------------------------- */
 
 static bool integer_power(int64_t base, int64_t exponent, int64_t *out)

@@ -13,7 +13,8 @@
 #include <pthread.h>
 #include <setjmp.h>
 
-/* One parse of this thread, and its blocks in the order in which they were asked for; NULL: freed. */
+/* One parse of this thread, and its blocks in the order in which they were asked for (NULL: freed).
+ */
 struct parse {
     jmp_buf out_of_memory;
     ARRAY(void *) blocks;

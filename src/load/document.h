@@ -2,7 +2,8 @@
  *
  *     document_parse("{\"a\": [1]}", 10, flags, &json, &error)
  *         ->  PHASOR_OK and json, to be freed by json_decref;
- *             PHASOR_ERROR_FILE, and error has line, column and text: the caller writes the message;
+ *             PHASOR_ERROR_FILE, and error has line, column and text: the caller writes the
+ *             message;
  *             PHASOR_ERROR_MEMORY, with its message
  */
 #pragma once

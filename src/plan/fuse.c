@@ -88,6 +88,25 @@ static bool is_caller_memory(const struct fusion *f, int buffer)
     return kind == BUFFER_INPUT || kind == BUFFER_STATE;
 }
 
+/* Whether v reads what kernel k stores through a join of parts of any length: computing that again
+ * in the same kernel would ask at each level which part an element is in. */
+static bool reads_through_join(const struct fusion *f, value v, int k, bool joined, bool *seen)
+{
+    const struct node *n = fusion_node(f, v);
+    joined |= n->op == OP_concat && !plan_is_fixed(f->plan, v, n->attributes.axis);
+    for (int i = 0; i < n->argument_count; i++) {
+        const value a = n->arguments[i];
+        if (joined && f->kernel_of[a] == k)
+            return true;
+        if (f->kernel_of[a] >= 0 || seen[a])
+            continue;
+        seen[a] = true;
+        if (reads_through_join(f, a, k, joined, seen))
+            return true;
+    }
+    return false;
+}
+
 /* An earlier kernel that can store v as well; -1: none. Changes in place stay alone: what is read
  * before must be. */
 static int kernel_to_join(const struct fusion *f, value v, int buffer, bool setup, int latest)
@@ -124,7 +143,15 @@ static phasor_status map_store(struct fusion *f, value v, int buffer, bool setup
     int latest = -1;
     TRY(fusion_latest_needed(f, v, -1, &latest));
     const int join = kernel_to_join(f, v, buffer, setup, latest);
-    if (join < 0)
+    bool again = false;
+    if (join >= 0 && join == latest) {
+        bool *seen = memory_new(f->graph->nodes.count * sizeof *seen);
+        if (!seen)
+            return fail_memory();
+        again = reads_through_join(f, v, join, false, seen);
+        memory_free(seen);
+    }
+    if (join < 0 || again)
         return kernel_add(f, KERNEL_MAP, 0, v, buffer, setup, false);
     struct kernel *kernel = &f->plan->kernels.at[join];
     kernel->stores[kernel->store_count++] = (struct kernel_store){v, buffer, false};
@@ -214,7 +241,7 @@ static phasor_status make_kernels(struct fusion *f, const struct targets *copies
 
 static phasor_status fuse_all(struct fusion *f, struct targets *targets, struct targets *copies)
 {
-    keep_prepare(f);
+    TRY(keep_prepare(f));
     TRY(place_all(f, targets, copies));
     TRY(keep_choose(f));
     TRY(make_kernels(f, copies));

@@ -54,7 +54,7 @@ phasor_status place_all(struct fusion *f, struct targets *targets, struct target
 phasor_status place_inner(struct fusion *f, value v);
 
 /* keep.c: f->setup, f->users before placing; f->kept and f->cost after it. */
-void keep_prepare(struct fusion *f);
+phasor_status keep_prepare(struct fusion *f);
 phasor_status keep_choose(struct fusion *f);
 
 /* row.c: reductions that the kernel of their reader computes: row_of[reader] is the reduction,

@@ -52,11 +52,38 @@ enum kernel_kind fusion_kind(const struct node *n)
 
 /* -- what is kept ------------------------------------------------------------------------------ */
 
-static void find_setup(struct fusion *f)
+/* The symbols that are inputs of their own, such as a position: they change from call to call. */
+static bool *integer_symbols(const struct fusion *f)
 {
+    const struct graph *program = f->plan->program;
+    bool *marked = NEW(&f->plan->arena, bool, program->sizes->symbols.count);
+    for (size_t i = 0; marked && i < program->inputs.count; i++) {
+        const struct graph_input *in = &program->inputs.at[i];
+        for (size_t s = 0; in->kind == PHASOR_INT && s < program->sizes->symbols.count; s++)
+            marked[s] |= program->sizes->symbols.at[s].size == in->size;
+    }
+    return marked;
+}
+
+static bool mentions(const struct graph *program, const struct node *n, const bool *symbols)
+{
+    const struct attributes *at = &n->attributes;
+    bool found = size_mentions(program->sizes, at->start, symbols) ||
+                 size_mentions(program->sizes, at->length, symbols);
+    for (int i = 0; i < at->size_count && !found; i++)
+        found = size_mentions(program->sizes, at->sizes[i], symbols);
+    return found;
+}
+
+/* What depends on sizes and constants alone, and on no integer that the caller gives: a table for
+ * each position would be filled once and read once. */
+static void find_setup(struct fusion *f, const bool *integers)
+{
+    const struct graph *program = f->plan->program;
     for (value v = 1; v < f->graph->nodes.count; v++) {
         const struct node *n = fusion_node(f, v);
-        f->setup[v] = n->op != OP_input && n->op != OP_state;
+        f->setup[v] = n->op != OP_input && n->op != OP_state &&
+                      !mentions(program, graph_node(program, v), integers);
         for (int i = 0; i < n->argument_count; i++)
             f->setup[v] &= f->setup[n->arguments[i]];
     }
@@ -108,6 +135,15 @@ static void keep(struct fusion *f, value v)
         f->kept[v] = true;
 }
 
+/* Parts of any length, read more than once: every reader would ask of every element which part it is
+ * in, and a tree of such would grow with each level. */
+static bool is_joined_dearly(const struct fusion *f, value v, int64_t cost)
+{
+    const struct node *n = fusion_node(f, v);
+    return n->op == OP_concat && !plan_is_fixed(f->plan, v, n->attributes.axis) && cost >= DEAR &&
+           f->users[v] > 1;
+}
+
 /* Index operands and sources of special kernels are traced like any other; their result is kept. */
 static void weigh(struct fusion *f, value v)
 {
@@ -119,7 +155,7 @@ static void weigh(struct fusion *f, value v)
         const value shown = shown_by(f, n->arguments[i]);
         cost += f->kept[shown] || fusion_is_leaf(f, shown) ? 0 : f->cost[shown];
     }
-    if (fusion_kind(n) != KERNEL_MAP || cost > COST_MAX)
+    if (fusion_kind(n) != KERNEL_MAP || cost > COST_MAX || is_joined_dearly(f, v, cost))
         f->kept[v] = true;
     f->cost[v] = cost > COST_MAX ? COST_MAX : (int)cost;
 }
@@ -146,8 +182,12 @@ phasor_status keep_choose(struct fusion *f)
     return PHASOR_OK;
 }
 
-void keep_prepare(struct fusion *f)
+phasor_status keep_prepare(struct fusion *f)
 {
-    find_setup(f);
+    const bool *integers = integer_symbols(f);
+    if (!integers)
+        return fail_memory();
+    find_setup(f, integers);
     count_users(f);
+    return PHASOR_OK;
 }
