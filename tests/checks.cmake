@@ -27,6 +27,12 @@ add_executable(rotate example/rotate.c)
 target_link_libraries(rotate PRIVATE phasor phasor_flags)
 add_test(NAME example COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_example.sh $<TARGET_FILE:rotate> ${EXAMPLE_PROGRAM})
 
+# The example server: requests on standard input, and under load from many threads.
+add_test(NAME example_server COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_server.sh
+         $<TARGET_FILE:phasor_example_server> ${EXAMPLE_PROGRAM} $<TARGET_FILE:phasor_stand_in_driver>
+         $<TARGET_FILE:phasor_stand_in_nvrtc>)
+set_tests_properties(example_server PROPERTIES TIMEOUT 300)
+
 # ... and against what is installed, by pkg-config and by CMake. A sanitizer's runtime would have to
 # be linked into programs that know nothing of it, so this is for the other presets.
 if(TARGET phasor_command AND NOT PHASOR_SANITIZE)
@@ -41,3 +47,25 @@ if(TARGET phasor_command)
     set_tests_properties(gpu_cases PROPERTIES LABELS gpu TIMEOUT 1200
         ENVIRONMENT "PHASOR=$<TARGET_FILE:phasor_command>;CASES=${CMAKE_CURRENT_SOURCE_DIR}/cases")
 endif()
+
+# The command under valgrind, which the sanitizers would not bear.
+if(TARGET phasor_command AND NOT PHASOR_SANITIZE)
+    add_test(NAME valgrind COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_valgrind.sh $<TARGET_FILE:phasor_command>
+             ${CMAKE_CURRENT_SOURCE_DIR}/cases)
+    set_tests_properties(valgrind PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
+
+# Processes that share a cache: killed at random points, and many at once. The scripts' own defaults
+# are 1000 kills and 20 rounds.
+add_executable(cache_writer cache_writer.c)
+target_link_libraries(cache_writer PRIVATE phasor_cache)
+if(TARGET phasor_command)
+    add_test(NAME cache_kills COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/kill.sh 30)
+    add_test(NAME cache_many COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/many.sh 1 32)
+    add_test(NAME cache_many_run COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/many.sh 1 32 run)
+    set_tests_properties(cache_kills cache_many cache_many_run PROPERTIES TIMEOUT 300 ENVIRONMENT
+        "PHASOR=$<TARGET_FILE:phasor_command>;WRITER=$<TARGET_FILE:cache_writer>;CASES=${CMAKE_CURRENT_SOURCE_DIR}/cases")
+endif()
+
+# The corpora of the fuzz targets, replayed.
+add_subdirectory(fuzz)

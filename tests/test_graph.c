@@ -146,7 +146,8 @@ Test(builder, first_failure_sticks)
 
 #define OPERANDS                                                                      \
     "phasor 1\nsymbol s0 in 2..64 = 5\ninput a: f32[s0, 4, 4]\ninput h: f16[s0, 4]\n" \
-    "input z: c64[s0, 4]\ninput i: i64[3]\ninput m: bool[4]\ninput w: c32[2]\n"
+    "input z: c64[s0, 4]\ninput i: i64[3]\ninput m: bool[4]\ninput w: c32[2]\n"       \
+    "input e: f32[0, 3]\n"
 
 static const struct {
     const char *line, *message;
@@ -183,6 +184,8 @@ static const struct {
     {"amax(z) axes=[0]", "not defined on this dtype"},
     {"index(a, h) axis=0", "an index must be i64 or i32"},
     {"index(a, i, i) axis=2", "more indices than dims"},
+    {"index(e, i) axis=0", "an index into a dim of no elements"},
+    {"argmin(e) axis=0", "a dim of no elements has no largest and no smallest one"},
     {"index_put(a, h, i) axis=0", "the values do not broadcast"},
     {"gather(h, i) axis=0", "index and tensor must have one rank"},
     {"argmax(z) axis=0", "complex numbers have no order"},

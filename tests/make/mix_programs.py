@@ -1,6 +1,7 @@
 """mix_programs.py - programs that between them use every operator of the complex algebra, and the real ones around it.
 
-    python3 mix_programs.py tests/cases     ->  tests/cases/mix_01 ... mix_21, each as tests/cases/README.md says
+    python3 mix_programs.py tests/cases            ->  tests/cases/mix_01 ... mix_26, each as tests/cases/README.md says
+    python3 mix_programs.py tests/cases 22 23      ->  those two alone, with the same inputs
 
 tests/test_mix.c holds the list of operators, and fails when none of the programs uses one of them.
 """
@@ -209,6 +210,57 @@ class Branches(torch.nn.Module):
         return torch.cond(p[0] > 0, yes, no, (z, p)), torch.cond(p.sum() > 0, inner_yes, inner_no, (z, p)).abs()
 
 
+# -- views over memory, masks, numbers taken from tensors --------------------------------------------------------------
+
+
+def written_views(z, x):
+    y = z.clone()
+    y.conj().mul_(2j)
+    y.mH[1].add_(1)
+    copy = y.conj().resolve_conj() * 3
+    u = x.clone()  # run_decompositions() of PyTorch 2.15 loses what no window covers: these cover all
+    u.unfold(0, 2, 2).mul_(10)
+    u.unfold(1, 3, 3)[:, 0].fill_(-1)
+    s = x.clone()
+    s.as_strided((2, 2), (5, 2), 1).add_(100)
+    a = z.as_strided((2, 3), (3, 1)), z[1:].as_strided((2, 2), (6, 2), 7), x.as_strided((3, 4), (2, 1)), x.as_strided((3, 4), (0, 1))
+    b = torch.view_as_real(z).as_strided((4,), (3,), 1), z.as_strided((2, 1, 3), (1, 99, 4)), z.as_strided((0, 3), (3, 1)), z.as_strided((6, 4), (1, 6))
+    return y, copy, u, s, *a, *b, torch.as_strided_scatter(z, z[:2, :2].clone(), (2, 2), (6, 2), 3), torch._neg_view(z) + 0
+
+
+def masks(x, m, v, r, w, c):
+    y = x.clone()
+    y[:, c] = 1
+    y[m] = v.sum()
+    a = x.index_put((m,), v), x.index_put((m,), v, accumulate=True), x.index_put((r,), w), x.index_put((r,), w[:1]), x.index_put((r,), w[0])
+    return y, *a, x.index_put((r,), x[0, 0] * 2), x.masked_scatter(m, v)
+
+
+def taken(x, n, f):
+    k = n.item()
+    torch._check(k >= 0)
+    torch._check(k < x.shape[0])
+    y = x.clone()
+    y[k] = 3
+    a = x * k, x + k * 2 + 1, x - k // 2, x * (k % 3), x / k, k - x, torch.full_like(x, k), torch.where(x > 0, x, k), x.pow(k)
+    return *a, y, x[k], x[k] * 2, x * f.item()
+
+
+def composed(z, w, x):
+    a = torch.isclose(z, z * (1 + 1e-6)), torch.isreal(z), z.count_nonzero(), z.trace(), torch.diag(z[0]), torch.diag(z, 1), torch.diagflat(z[0], -1)
+    b = torch.diag_embed(z, 1, 0, 2), z.fliplr(), z.flipud(), torch.rot90(z), torch.rot90(z, 2), torch.rot90(z, -1, (1, 0)), *z.hsplit(2), *z.vsplit([1])
+    c = torch.column_stack([z[0], z]), torch.block_diag(z, w), torch.cartesian_prod(z[0], w[0]), torch.inner(z, w), torch.tensordot(z, w, ([1], [1]))
+    d = torch.kron(z, w), torch.addr(z, z[0], z[1], beta=2, alpha=1j), torch.linalg.vecdot(z, z), torch.linalg.matrix_norm(z), torch.linspace(1j, 2 - 3j, 5)
+    e = [F.pad(x, pad, mode=mode) for mode in ("reflect", "replicate", "circular") for pad in ((1, 2, 2, 1), (-1, 2, 0, 1))]
+    return *a, *b, *c, *d, *e, torch.linspace(-7, 10, 6, dtype=torch.int64), x.signbit(), *x.aminmax(), torch.empty_permuted((2, 3), (1, 0)).fill_(2)
+
+
+def narrow_literals(u, i, x):
+    a = u + -1, u * -1, u == -1, u > -1, u < -1, u >= -1, u.clamp(-5, 100), u // -3, u % -3, torch.where(u > 3, u, -1), u < 300, u | -1
+    b = i + 200, i == 200, i < 200, i.clamp(-300, 300), i - 129, i | 128, torch.full_like(u, -1), u.masked_fill(u > 3, -1)
+    return *a, *b, 1 / x.sum(0), 1 / x.cumsum(0), 1 / x[0].sum(), 1 / x.mean(1), 1 / x.prod(0), torch.view_as_complex(x).cumsum(0)
+
+
 def programs():
     z, w, r = cplx(3, 4), cplx(3, 4), real(3, 4)
     yield sums, [(z, w, r), (cplx(3, 4), cplx(3, 4), real(3, 4))], None
@@ -234,10 +286,20 @@ def programs():
     dims = ({0: n}, {0: m})
     yield sizes, [(cplx(5, 4), real(3)), (cplx(3, 4), real(2)), (cplx(7, 4), real(9)), (cplx(36, 4), real(21))], dims
     yield Branches, [(z, torch.tensor(p)) for p in ([1.0, 1.0], [1.0, -2.0], [-1.0, 0.5], [-1.0, 2.0])], None
+    yield written_views, [(cplx(4, 6), real(6, 6))], None
+    mask, rows = torch.tensor([1, 0, 1, 0, 1, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1]).bool().view(4, 5), torch.tensor([1, 0, 1, 0]).bool()
+    yield masks, [(cplx(4, 5), mask, cplx(7), rows, cplx(2, 5), torch.tensor([1, 0, 1, 0, 1]).bool())], None
+    yield taken, [(real(5, 3), torch.tensor(k), torch.tensor(0.5, dtype=torch.float64)) for k in (2, 1, 4)], None
+    yield composed, [(cplx(4, 4), cplx(2, 4), real(2, 3, 4, 5))], None
+    u, i = ints(0, 256, 3, 5).to(torch.uint8), ints(-128, 128, 3, 5).to(torch.int8)
+    yield narrow_literals, [(u, i, torch.full((3, 2), -0.0))], None
 
 
 def main():
+    wanted = [int(text) for text in sys.argv[2:]]
     for index, (program, sets, dims) in enumerate(programs(), 1):
+        if wanted and index not in wanted:
+            continue
         case_write(f"{sys.argv[1]}/mix_{index:02}", program, sets, dims)
 
 

@@ -323,14 +323,14 @@ static value grow_insert(struct random_graph *random, enum op op, value x)
 
 /* -- reductions and scans ---------------------------------------------------------------------- */
 
-/* Floats whose sum (small integers) or product (1 or 2) is the same in any order. -0 becomes 0:
- * whether it is lower, or what a sum of it starts from, is nobody's promise. */
+/* Floats whose sum (small integers) or product (1 or 2) is the same in any order. Of extremes, -0
+ * becomes 0: whether it is lower is nobody's promise. */
 static value exact_operand(struct random_graph *random, enum op op, value x)
 {
     const bool product = op == OP_prod || op == OP_cumprod;
     if (op != OP_amax && op != OP_amin)
-        x = graph_map1(random->graph, OP_round,
-                       random_clamp(random, x, product ? 1 : -8, product ? 2 : 8));
+        return graph_map1(random->graph, OP_round,
+                          random_clamp(random, x, product ? 1 : -8, product ? 2 : 8));
     return graph_map2(random->graph, OP_add, x,
                       random_number(random, node_of(random, x)->dtype, 0));
 }

@@ -56,7 +56,7 @@ static const struct option_row table[] = {
     {"recompile", 0, KIND_FLAG, FIELD(recompile), FOR_CACHE, NULL,
      "cache verify: compile again and compare byte for byte"},
     {"watch", 0, KIND_FLAG, FIELD(watch), FOR_RUN, NULL,
-     "run again when the program changes (not in this version)"},
+     "run again when the program, its inputs or a template change; Ctrl-C ends"},
     {"json", 0, KIND_FLAG, FIELD(json), FOR_ALL, NULL, "one JSON document on stdout"},
     {"cache", 0, KIND_TEXT, FIELD(cache), FOR_ALL,
      "DIR|:memory:", "where compiled kernels are kept"},

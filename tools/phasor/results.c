@@ -141,7 +141,7 @@ int results_compare(struct results *results, const phasor_tensors *expected, dou
 
 /* -- printing ---------------------------------------------------------------------------------- */
 
-static void value_print(const phasor_value *value, FILE *out)
+void value_print(const phasor_value *value, FILE *out)
 {
     switch (value->kind) {
     case PHASOR_INT: fprintf(out, "%" PRId64, value->integer); break;

@@ -36,4 +36,5 @@ int results_compare(struct results *results, const phasor_tensors *expected, dou
                     double atol);
 
 void results_print(const struct results *results, FILE *out);
+void value_print(const phasor_value *value, FILE *out); /* "f32[2, 17]", "5", "'mean'", "None" */
 void results_print_json(const struct results *results, struct json *json);

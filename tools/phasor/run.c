@@ -3,10 +3,11 @@
  *     rope.pt2 --inputs inputs_0.safetensors --expect outputs_0.safetensors
  *         ->  output_0  view_as_real: f32[2, 17, 4, 64]  max abs 1.2e-07, max rel 3.4e-07  matches
  */
-#include "inputs.h"
-#include "open.h"
-#include "results.h"
+#include "run.h"
+
+#include "bench.h"
 #include "sizes.h"
+#include "watch.h"
 
 #include <stdlib.h>
 
@@ -41,29 +42,34 @@ static void outputs_release(phasor_value *outputs, int count)
 }
 
 /* The outputs are those of the last run. */
-static int program_repeat(const struct settings *settings, phasor_program *program,
-                          struct inputs *inputs, phasor_value *outputs, int count)
+static int program_repeat(const struct settings *settings, struct run *run, phasor_value *outputs,
+                          int count)
 {
+    phasor_program *program = run->opened.program;
     for (int64_t i = 0; i < settings->repeat; i++) {
         if (i > 0) {
             outputs_release(outputs, count);
             TRY_LIBRARY(phasor_state_reset(program, NULL));
         }
-        inputs_restore(inputs);
-        TRY_LIBRARY(phasor_run(program, NULL, inputs->values, inputs->count, outputs, count, NULL));
+        inputs_restore(&run->inputs);
+        const double before = bench_seconds();
+        TRY_LIBRARY(
+            phasor_run(program, NULL, run->inputs.values, run->inputs.count, outputs, count, NULL));
         TRY_LIBRARY(phasor_state_check(program, NULL));
+        if (i == 0)
+            run->first = (bench_seconds() - before) * 1e6;
     }
     return PHASOR_OK;
 }
 
-static int program_run(const struct settings *settings, const struct opened *opened,
-                       struct inputs *inputs, struct results *out)
+static int program_run(const struct settings *settings, struct run *run)
 {
-    const int count = phasor_program_output_count(opened->program);
+    const int count = phasor_program_output_count(run->opened.program);
     phasor_value *outputs = memory_need((size_t)count, sizeof *outputs);
-    int status = program_repeat(settings, opened->program, inputs, outputs, count);
+    int status = program_repeat(settings, run, outputs, count);
     if (status == PHASOR_OK)
-        status = results_take(opened->runtime, opened->program, outputs, count, out);
+        status =
+            results_take(run->opened.runtime, run->opened.program, outputs, count, &run->results);
     outputs_release(outputs, count);
     free(outputs);
     return status;
@@ -131,24 +137,41 @@ static int results_finish(const struct settings *settings, const struct opened *
     return status;
 }
 
-static int run_opened(const struct settings *settings, const struct opened *opened,
-                      const phasor_tensors *expected)
+static int run_opened(const struct settings *settings, const phasor_tensors *expected,
+                      struct run *run)
 {
-    struct inputs inputs;
-    struct results results = {0};
-    TRY(inputs_get(settings, opened->program, &inputs));
-    int status = program_run(settings, opened, &inputs, &results);
+    TRY(inputs_get(settings, run->opened.program, &run->inputs));
+    TRY(program_run(settings, run));
+    return results_finish(settings, &run->opened, expected, &run->results);
+}
+
+int run_once(const struct settings *settings, struct run *out)
+{
+    phasor_tensors *expected = NULL;
+    *out = (struct run){0};
+    TRY(open_for_run(settings, settings->operands.at[0], &out->opened));
+    int status = settings->expect ? report_library(phasor_tensors_read(settings->expect, &expected))
+                                  : PHASOR_OK;
     if (status == PHASOR_OK)
-        status = results_finish(settings, opened, expected, &results);
-    results_free(&results);
-    inputs_free(&inputs);
+        status = run_opened(settings, expected, out);
+    if (expected)
+        phasor_tensors_close(expected);
     return status;
+}
+
+void run_free(struct run *run)
+{
+    results_free(&run->results);
+    inputs_free(&run->inputs);
+    opened_close(&run->opened);
+    *run = (struct run){0};
 }
 
 static int usage_check(const struct settings *settings)
 {
-    if (settings->watch)
-        return report_failure(PHASOR_ERROR_USAGE, "--watch is not in this version");
+    if (settings->watch && settings->json)
+        return report_failure(PHASOR_ERROR_USAGE,
+                              "--watch and --json: a watch prints more than one document");
     if (settings->inputs && settings->dims.count > 0)
         return report_failure(PHASOR_ERROR_USAGE,
                               "--dim and --inputs: the file gives the sizes already");
@@ -159,16 +182,11 @@ static int usage_check(const struct settings *settings)
 
 int run_command(const struct settings *settings)
 {
-    struct opened opened;
-    phasor_tensors *expected = NULL;
+    struct run run;
     TRY(usage_check(settings));
-    TRY(open_for_run(settings, settings->operands.at[0], &opened));
-    int status = settings->expect ? report_library(phasor_tensors_read(settings->expect, &expected))
-                                  : PHASOR_OK;
-    if (status == PHASOR_OK)
-        status = run_opened(settings, &opened, expected);
-    if (expected)
-        phasor_tensors_close(expected);
-    opened_close(&opened);
+    if (settings->watch)
+        return watch_command(settings);
+    const int status = run_once(settings, &run);
+    run_free(&run);
     return status;
 }
