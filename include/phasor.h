@@ -132,7 +132,7 @@ typedef struct phasor_options {
     bool own_outputs; /* outputs that would point into an input are copied instead */
     phasor_rules rules;
     phasor_mode mode;
-    int specialisations;    /* kept for a program, default 256 */
+    int specialisations;    /* kept for a program; default 256, or 4096 where they share kernels */
     int background_threads; /* at most, for mode AUTO; default 1, or PHASOR_BACKGROUND_THREADS */
     int64_t cache_bytes;    /* cap of the cache, default 1 GiB */
     int64_t

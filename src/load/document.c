@@ -83,7 +83,7 @@ phasor_status document_parse(const char *text, size_t nbytes, size_t flags, json
 {
     static pthread_once_t wrapped = PTHREAD_ONCE_INIT;
     struct parse parse = {0};
-    phasor_status status = PHASOR_OK;
+    volatile phasor_status status = PHASOR_OK; /* outlives the jump */
     *out = NULL;
     pthread_once(&wrapped, allocator_wrap);
     if (setjmp(parse.out_of_memory) == 0) {

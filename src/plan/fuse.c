@@ -257,6 +257,7 @@ phasor_status plan_fuse(struct plan *plan, const struct call_shape *call,
                        .call = call,
                        .layouts = layouts,
                        .options = options,
+                       .counts = NEW(&plan->arena, int64_t, count),
                        .live = NEW(&plan->arena, bool, count),
                        .setup = NEW(&plan->arena, bool, count),
                        .kept = NEW(&plan->arena, bool, count),
@@ -267,8 +268,8 @@ phasor_status plan_fuse(struct plan *plan, const struct call_shape *call,
                        .memory_of = NEW(&plan->arena, int, count)};
     struct targets targets = {0}, copies = {0};
     plan->buffer_of = NEW(&plan->arena, int, count);
-    if (!f.live || !f.setup || !f.kept || !f.target || !f.cost || !f.users || !f.kernel_of ||
-        !f.memory_of || !plan->buffer_of)
+    if (!f.counts || !f.live || !f.setup || !f.kept || !f.target || !f.cost || !f.users ||
+        !f.kernel_of || !f.memory_of || !plan->buffer_of)
         return fail_memory();
     memset(f.kernel_of, -1, count * sizeof *f.kernel_of);
     memset(f.memory_of, -1, count * sizeof *f.memory_of);

@@ -15,6 +15,7 @@ struct fusion {
     const struct call_shape *call;
     const struct layout *layouts;
     const struct plan_options *options;
+    int64_t *counts; /* elements */
     bool *live;
     bool *setup;    /* depends on no input and no state */
     bool *kept;     /* computed into memory by a kernel */

@@ -11,7 +11,7 @@ enum { DEAR = 8, COST_MAX = 256 };
 
 int64_t fusion_count(const struct fusion *f, value v)
 {
-    return size_value(f->graph->sizes, graph_count(f->graph, v));
+    return f->counts[v];
 }
 
 bool fusion_is_leaf(const struct fusion *f, value v)
@@ -86,6 +86,18 @@ static void find_setup(struct fusion *f, const bool *integers)
                       !mentions(program, graph_node(program, v), integers);
         for (int i = 0; i < n->argument_count; i++)
             f->setup[v] &= f->setup[n->arguments[i]];
+    }
+}
+
+static void count_elements(struct fusion *f)
+{
+    for (value v = 1; v < f->graph->nodes.count; v++) {
+        const struct node *n = fusion_node(f, v);
+        f->counts[v] = 1;
+        for (int d = 0; d < n->rank; d++)
+            if (__builtin_mul_overflow(f->counts[v], size_value(f->graph->sizes, n->shape[d]),
+                                       &f->counts[v]))
+                f->counts[v] = INT64_MAX;
     }
 }
 
@@ -188,6 +200,7 @@ phasor_status keep_prepare(struct fusion *f)
     if (!integers)
         return fail_memory();
     find_setup(f, integers);
+    count_elements(f);
     count_users(f);
     return PHASOR_OK;
 }

@@ -90,6 +90,20 @@ static void table_grow(struct flight_table *table)
     memory_free(old);
 }
 
+static void use_unlink(struct flight_table *table, struct flight *entry)
+{
+    *(entry->newer ? &entry->newer->older : &table->newest) = entry->older;
+    *(entry->older ? &entry->older->newer : &table->oldest) = entry->newer;
+    entry->newer = entry->older = NULL;
+}
+
+static void use_link(struct flight_table *table, struct flight *entry)
+{
+    entry->older = table->newest;
+    *(table->newest ? &table->newest->newer : &table->oldest) = entry;
+    table->newest = entry;
+}
+
 static struct flight *entry_new(struct flight_table *table, struct hash hash, const void *key,
                                 size_t key_size)
 {
@@ -108,8 +122,26 @@ static struct flight *entry_new(struct flight_table *table, struct hash hash, co
     table_grow(table);
     entry->next = *bucket_of(table, hash);
     *bucket_of(table, hash) = entry;
+    use_link(table, entry);
     table->count++;
     return entry;
+}
+
+static bool entry_is_listed(const struct flight_table *table, const struct flight *entry)
+{
+    for (const struct flight *at = *bucket_of(table, entry->hash); at; at = at->next)
+        if (at == entry)
+            return true;
+    return false;
+}
+
+/* One that was dropped from the table meanwhile has no place in its order. */
+static void entry_used(struct flight_table *table, struct flight *entry)
+{
+    if (table->newest == entry || !entry_is_listed(table, entry))
+        return;
+    use_unlink(table, entry);
+    use_link(table, entry);
 }
 
 static void entry_remove(struct flight_table *table, struct flight *entry)
@@ -119,6 +151,7 @@ static void entry_remove(struct flight_table *table, struct flight *entry)
         at = &(*at)->next;
     *at = entry->next;
     entry->next = NULL;
+    use_unlink(table, entry);
     table->count--;
     table->weight -= entry->weight;
 }
@@ -165,7 +198,7 @@ static phasor_status entry_get(struct flight_table *table, struct hash hash, con
         entry->references++;
         if (!entry_wait(table, entry, &status))
             continue;
-        entry->used = ++table->clock;
+        entry_used(table, entry);
         *out = entry;
         return PHASOR_OK;
     }
@@ -199,13 +232,10 @@ phasor_status flight_claim(struct flight_table *table, struct hash hash, const v
 
 static struct flight *entry_oldest(const struct flight_table *table, const struct flight *but)
 {
-    struct flight *oldest = NULL;
-    for (size_t b = 0; b < table->bucket_count; b++)
-        for (struct flight *entry = table->buckets[b]; entry; entry = entry->next)
-            if (entry != but && entry->state == FLIGHT_READY && !entry->pinned &&
-                (!oldest || entry->used < oldest->used))
-                oldest = entry;
-    return oldest;
+    struct flight *entry = table->oldest;
+    while (entry && (entry == but || entry->state != FLIGHT_READY || entry->pinned))
+        entry = entry->newer;
+    return entry;
 }
 
 /* Drops the least recently used entries beyond the caps; gives those that nobody uses. */
@@ -248,7 +278,7 @@ void flight_done(struct flight_table *table, struct flight *entry, phasor_status
     pthread_mutex_lock(&table->lock);
     if (status == PHASOR_OK) {
         entry->state = FLIGHT_READY;
-        entry->used = ++table->clock;
+        entry_used(table, entry);
         table->weight += entry->weight;
         gone = table_shrink(table, entry);
     } else {
@@ -281,14 +311,6 @@ void flight_release(struct flight_table *table, struct flight *entry)
         entry_free(table, gone);
 }
 
-static bool entry_is_listed(const struct flight_table *table, const struct flight *entry)
-{
-    for (const struct flight *at = *bucket_of(table, entry->hash); at; at = at->next)
-        if (at == entry)
-            return true;
-    return false;
-}
-
 /* The caller has a reference; another thread may have dropped the entry from the table meanwhile.
  */
 void flight_pin(struct flight_table *table, struct flight *entry)
@@ -297,6 +319,7 @@ void flight_pin(struct flight_table *table, struct flight *entry)
     if (!entry->pinned && !entry_is_listed(table, entry)) {
         entry->next = *bucket_of(table, entry->hash);
         *bucket_of(table, entry->hash) = entry;
+        use_link(table, entry);
         entry->references++;
         table->count++;
         table->weight += entry->weight;

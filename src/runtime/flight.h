@@ -26,7 +26,7 @@ struct flight {
     int references;
     bool pinned; /* never dropped before the table is closed */
     bool retry;  /* the failure is no answer for those who wait: they try themselves */
-    uint64_t used;
+    struct flight *newer, *older; /* by use */
     int64_t weight; /* bytes that count against the table's weight_cap */
     phasor_status status;
     char *message;
@@ -39,7 +39,7 @@ struct flight_table {
     struct flight **buckets;
     size_t bucket_count, count;
     int64_t weight;
-    uint64_t clock;
+    struct flight *newest, *oldest; /* by use */
     size_t entry_size;
     bool kept;
     size_t cap;         /* kept: entries */

@@ -150,15 +150,23 @@ static phasor_status program_canonical(struct phasor_program *program)
     return status != PHASOR_OK ? status : program->canonical ? PHASOR_OK : fail_memory();
 }
 
+/* Those that share their kernels are a few kilobytes each. */
+static size_t specialisations_most(const struct phasor_program *program)
+{
+    enum { EXACT_MOST = 256, GENERIC_MOST = 4096 };
+    const int asked = program->runtime->options.specialisations;
+    return asked ? (size_t)asked : program_is_exact(program) ? EXACT_MOST : GENERIC_MOST;
+}
+
 static phasor_status program_setup(struct phasor_program *program)
 {
     const phasor_options *options = &program->runtime->options;
     TRY(flight_open(&program->specialisations, sizeof(struct specialisation),
                     specialisation_destroy));
-    program->specialisations.kept = true;
-    program->specialisations.cap = (size_t)options->specialisations;
-    program->specialisations.weight_cap = options->table_bytes;
     TRY(program_rewrite(program));
+    program->specialisations.kept = true;
+    program->specialisations.cap = specialisations_most(program);
+    program->specialisations.weight_cap = options->table_bytes;
     TRY(slots_describe(program));
     return program_canonical(program);
 }

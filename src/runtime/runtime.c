@@ -15,7 +15,6 @@
 
 #define ARCH_DEFAULT "sm_90"
 enum {
-    SPECIALISATIONS_DEFAULT = 256,
     BACKGROUND_THREADS_DEFAULT = 1,
     UNIT_KERNELS_DEFAULT = 16,
     RETIRED_MAX = 64
@@ -78,14 +77,13 @@ static phasor_status option_number(const char *variable, int64_t given, int64_t 
 static phasor_status options_complete(phasor_options *options)
 {
     int64_t specialisations, threads, unit_kernels;
-    TRY(option_number("PHASOR_SPECIALISATIONS", options->specialisations, SPECIALISATIONS_DEFAULT,
-                      &specialisations));
+    TRY(option_number("PHASOR_SPECIALISATIONS", options->specialisations, 0, &specialisations));
     TRY(option_number("PHASOR_BACKGROUND_THREADS", options->background_threads,
                       BACKGROUND_THREADS_DEFAULT, &threads));
     TRY(option_number("PHASOR_UNIT_KERNELS", options->unit_kernels, UNIT_KERNELS_DEFAULT,
                       &unit_kernels));
     TRY(option_number("PHASOR_TABLE_BYTES", options->table_bytes, gibibyte, &options->table_bytes));
-    options->specialisations = specialisations < 1           ? 1
+    options->specialisations = specialisations < 0           ? 1
                                : specialisations > INT32_MAX ? INT32_MAX
                                                              : (int)specialisations;
     options->background_threads = threads > INT32_MAX ? INT32_MAX : (int)threads;
