@@ -149,8 +149,8 @@ typedef struct phasor_options {
     void (*free)(void *context, void *block);
     void *allocator_context;
     /* Wait, at most 10 seconds, for another process that compiles the same kernel into the same
-     * cache. Without it a runtime that runs programs compiles for itself; one with the device "none"
-     * always waits. */
+     * cache. Without it a runtime that runs programs compiles for itself; one with the device
+     * "none" always waits. */
     bool wait_for_others;
     /* A command, as a list of words that ends with NULL, whose processes compile by
      * phasor_compile_serve. NULL: NVRTC is called in this process, where threads wait for each
@@ -481,8 +481,8 @@ PHASOR_API phasor_status phasor_cache_clear(phasor_runtime *runtime);
  * NVRTC made it, and compares byte for byte. *good is false when something is wrong; the text names
  * each bad row.
  *
- * gc deletes damaged rows, the oldest ones over the cap, and files that repairs set aside, and makes
- * the file as small as its rows.
+ * gc deletes damaged rows, the oldest ones over the cap, and files that repairs set aside, and
+ * makes the file as small as its rows.
  *
  * export writes all whole rows to one read-only file (mode 0444), in one step; what is at `path` is
  * replaced only if it is such a file. It serves as a layer (PHASOR_CACHE_READONLY_DIRS) or for an

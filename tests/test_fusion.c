@@ -34,8 +34,8 @@ static void planned_open(struct planned *p, const char *text)
     graph_run_open(&p->run, &p->graphs.loaded, &p->graphs.real);
     for (int i = 0; i < p->run.call.input_count; i++)
         graph_run_input(&p->run, i, RUN_CONTIGUOUS, 3 + (uint64_t)i);
-    cr_assert_eq(graph_run_plan(&p->run, &p->templates, (struct plan_options){0}),
-                 PHASOR_OK, "%s\n%s", message_get(), text);
+    cr_assert_eq(graph_run_plan(&p->run, &p->templates, (struct plan_options){0}), PHASOR_OK,
+                 "%s\n%s", message_get(), text);
 }
 
 static void planned_close(struct planned *p)

@@ -125,10 +125,10 @@ Test(generic, cases_have_the_bits_of_literal_sizes, .timeout = 900)
     cr_assert(case_count > 0);
     for (int i = 0; i < case_count; i++) {
         struct both *b = &cases[i];
-        cr_assert_eq(case_plan(&b->exact, &templates), PHASOR_OK, "%s: %s",
-                     b->exact.name, phasor_message());
-        cr_assert_eq(case_plan(&b->generic, &templates), PHASOR_OK, "%s: %s",
-                     b->exact.name, phasor_message());
+        cr_assert_eq(case_plan(&b->exact, &templates), PHASOR_OK, "%s: %s", b->exact.name,
+                     phasor_message());
+        cr_assert_eq(case_plan(&b->generic, &templates), PHASOR_OK, "%s: %s", b->exact.name,
+                     phasor_message());
     }
     for (int first = 0, kernels = 0, i = 0; i < case_count; i++) {
         kernels += (int)cases[i].exact.plan.kernels.count;

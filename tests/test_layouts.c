@@ -230,8 +230,8 @@ static void check_program(const struct program *program, const struct templates 
     cr_assert(all->graphs.done, "%s", program->name);
     add_runs(all);
     for (int i = 0; i < all->count; i++)
-        cr_assert_eq(graph_run_plan(all->list[i], templates, (struct plan_options){0}),
-                     PHASOR_OK, "%s: %s: %s", program->name, all->names[i], message_get());
+        cr_assert_eq(graph_run_plan(all->list[i], templates, (struct plan_options){0}), PHASOR_OK,
+                     "%s: %s: %s", program->name, all->names[i], message_get());
     cr_assert(graph_run_compile(all->list, all->count, &module), "%s: %s", program->name,
               host_error());
     for (int i = 0; i < all->count; i++)

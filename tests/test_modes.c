@@ -7,26 +7,25 @@
 #include "support/leak.h"
 #include "support/runtime_case.h"
 
-#include <time.h>
+#include <malloc.h>
 #include <unistd.h>
 
 enum { LONGEST = 300 };
 
 /* exp(x) + arange: an innermost dim that is dynamic, and a table that grows with it. */
-static const char *const program_text =
-    "phasor 1 \"lengths\"\n"
-    "symbol n in 1..100000 = 8\n"
-    "input x: f32[n]\n"
-    "output y: f32[n]\n"
-    "output total: f32[1]\n"
-    "\n"
-    "i = iota sizes=[n] : i64[n]\n"
-    "f = cast(i) : f32[n]\n"
-    "table = cos(f) : f32[n]\n"
-    "e = exp(x) : f32[n]\n"
-    "y = mul(e, table) : f32[n]\n"
-    "s = sum(e) axes=[0] : f32[]\n"
-    "total = reshape(s) sizes=[1] : f32[1]\n";
+static const char *const program_text = "phasor 1 \"lengths\"\n"
+                                        "symbol n in 1..100000 = 8\n"
+                                        "input x: f32[n]\n"
+                                        "output y: f32[n]\n"
+                                        "output total: f32[1]\n"
+                                        "\n"
+                                        "i = iota sizes=[n] : i64[n]\n"
+                                        "f = cast(i) : f32[n]\n"
+                                        "table = cos(f) : f32[n]\n"
+                                        "e = exp(x) : f32[n]\n"
+                                        "y = mul(e, table) : f32[n]\n"
+                                        "s = sum(e) axes=[0] : f32[]\n"
+                                        "total = reshape(s) sizes=[1] : f32[1]\n";
 
 struct lengths {
     char folder[64], path[128];
@@ -34,16 +33,21 @@ struct lengths {
     phasor_program *program;
 };
 
-static void lengths_open(struct lengths *l, phasor_mode mode)
+static void lengths_open_with(struct lengths *l, const phasor_options *options)
 {
-    phasor_options options = options_for(ON_CUDA);
-    options.mode = mode;
     folder_make(l->folder);
     snprintf(l->path, sizeof l->path, "%s/lengths.phasor", l->folder);
     FILE *file = fopen(l->path, "w");
     cr_assert(file && fputs(program_text, file) >= 0 && fclose(file) == 0);
-    ASSERT_OK(phasor_open(&l->runtime, &options));
+    ASSERT_OK(phasor_open(&l->runtime, options));
     ASSERT_OK(phasor_program_load(l->runtime, l->path, NULL, &l->program));
+}
+
+static void lengths_open(struct lengths *l, phasor_mode mode)
+{
+    phasor_options options = options_for(ON_CUDA);
+    options.mode = mode;
+    lengths_open_with(l, &options);
 }
 
 static void lengths_close(struct lengths *l)
@@ -57,11 +61,8 @@ static void lengths_close(struct lengths *l)
 static void lengths_run(const struct lengths *l, int64_t length, float *out)
 {
     static float x[LONGEST];
-    DLTensor t = {.data = x,
-                  .device = {kDLCPU, 0},
-                  .ndim = 1,
-                  .dtype = {kDLFloat, 32, 1},
-                  .shape = &length};
+    DLTensor t = {
+        .data = x, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = &length};
     const phasor_value in = {.kind = PHASOR_TENSOR, .tensor = &t};
     phasor_value got[2];
     for (int i = 0; i < LONGEST; i++)
@@ -252,5 +253,58 @@ Test(modes, a_new_length_is_captured_with_generic_kernels)
     lengths_close(&l);
     driver_close(&driver);
     cr_assert_eq(stand_in_get("stand_in_misuses"), 0);
+    ASSERT_NO_LEAKS();
+}
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+static int64_t live_bytes;
+
+static void *counted_resize(void *context, void *block, size_t nbytes)
+{
+    (void)context;
+    live_bytes -= block ? (int64_t)malloc_usable_size(block) : 0;
+    void *resized = realloc(block, nbytes);
+    live_bytes += resized ? (int64_t)malloc_usable_size(resized) : 0;
+    return resized;
+}
+
+static void counted_free(void *context, void *block)
+{
+    (void)context;
+    live_bytes -= block ? (int64_t)malloc_usable_size(block) : 0;
+    free(block);
+}
+
+static void prepare_random(const struct lengths *l, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int64_t length = 1 + rand() % 100000;
+        DLTensor t = {.ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = &length};
+        const phasor_value in = {.kind = PHASOR_TENSOR, .tensor = &t};
+        ASSERT_OK(phasor_program_prepare(l->program, &in, 1));
+    }
+}
+
+/* What is kept of lengths is bounded: 20000 of them take what 1000 took. */
+Test(modes, memory_stays_flat)
+{
+    struct lengths l;
+    phasor_options options = options_for(ON_CUDA);
+    options.device = PHASOR_DEVICE_NONE;
+    options.mode = PHASOR_MODE_GENERIC;
+    options.specialisations = 300;
+    options.resize = counted_resize;
+    options.free = counted_free;
+    lengths_open_with(&l, &options);
+    srand(3);
+    prepare_random(&l, 1000);
+    const int64_t after_some = live_bytes;
+    const uint64_t compiled = counters_of(&l).compiled;
+    prepare_random(&l, 20000);
+    cr_assert_leq(live_bytes, after_some + after_some / 100);
+    cr_assert_eq(counters_of(&l).compiled, compiled);
+    lengths_close(&l);
+    cr_assert_eq(live_bytes, 0);
     ASSERT_NO_LEAKS();
 }

@@ -1,4 +1,5 @@
-/* intern.h - the hash table of a pool that keeps each thing once: from a thing's hash to its number.
+/* intern.h - the hash table of a pool that keeps each thing once: from a thing's hash to its
+ * number.
  *
  *     for (size_t slot = intern_slot(&t, hash); t.at[slot]; slot = intern_next(&t, slot))
  *         if (equal(pool[t.at[slot] - 1], thing))
@@ -19,7 +20,7 @@ struct intern {
 
 typedef uint64_t intern_hash(const void *pool, uint32_t number);
 
-/* Room for one more than `count` things, whose hashes `hash` finds again; false when memory is out. */
+/* Room for one more than `count` things, whose hashes `hash` finds; false when memory is out. */
 bool intern_room(struct intern *table, size_t count, intern_hash *hash, const void *pool);
 void intern_free(struct intern *table);
 

@@ -6,8 +6,8 @@
 enum { LANES_MAX = 32 };
 
 /* Where literal sizes pay: loops of a known length, runs of lanes that are known to divide a dim,
- * and 64-bit divisions. A 32-bit division by an argument costs two instructions, which a kernel that
- * waits for memory does not notice. */
+ * and 64-bit divisions. A 32-bit division by an argument costs two instructions, which a kernel
+ * that waits for memory does not notice. */
 
 struct kernel_builder {
     struct plan *plan;

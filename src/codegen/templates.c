@@ -62,7 +62,8 @@ static phasor_status templates_hash(struct templates *templates)
                                  templates->maps,    templates->reduce, templates->scan,
                                  templates->collect, templates->sort,   templates->search};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): template_get has found all of them */
+        /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): template_get has found all of
+         * them */
         text_format(&all, "%zu:%s", strlen(parts[i]), parts[i]);
     const phasor_status status = text_status(&all);
     templates->hash = hash_bytes(text_get(&all), all.length);

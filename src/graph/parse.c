@@ -472,6 +472,7 @@ phasor_status graph_parse(struct graph *graph, const char *text, const char *pat
     array_free(&parser.operands);
     array_free(&parser.later);
     memory_free(parser.names);
-    /* A size that does not work out is a matter of the call elsewhere; here it stands in the file. */
+    /* A size that does not work out is a matter of the call elsewhere; here it stands in the file.
+     * */
     return status == PHASOR_ERROR_INPUT ? PHASOR_ERROR_FILE : status;
 }

@@ -67,8 +67,8 @@ bool size_mentions(const struct sizes *sizes, dim d, const bool *symbols)
     const struct size_node *n = &sizes->nodes.at[d];
     bool found = n->kind == SIZE_SYMBOL && symbols[n->symbol];
     for (int i = 0; i < n->count && !found; i++)
-        found = size_mentions(sizes, n->kind == SIZE_SUM ? n->terms[i].term : n->operands[i],
-                              symbols);
+        found =
+            size_mentions(sizes, n->kind == SIZE_SUM ? n->terms[i].term : n->operands[i], symbols);
     return found;
 }
 

@@ -9,10 +9,9 @@ static dim translate_sum(struct sizes *to, const struct sizes *from, const struc
 {
     dim result = size_literal(to, n->literal);
     for (int i = 0; i < n->count; i++)
-        result = size_add(
-            to, result,
-            size_mul(to, size_literal(to, n->terms[i].factor),
-                     size_translate(to, from, n->terms[i].term, replacement, memo)));
+        result = size_add(to, result,
+                          size_mul(to, size_literal(to, n->terms[i].factor),
+                                   size_translate(to, from, n->terms[i].term, replacement, memo)));
     return result;
 }
 

@@ -113,8 +113,8 @@ static value mask_places(struct aten *a, value mask)
                          aten_shape(a, mask), aten_rank(a, mask));
 }
 
-/* The rows of the source, along an axis, at the places of the mask's elements; one row is for all of
- * them, and none is for a mask that is nowhere true. */
+/* The rows of the source, along an axis, at the places of the mask's elements; one row is for all
+ * of them, and none is for a mask that is nowhere true. */
 static value source_at(struct aten *a, value source, int axis, value mask)
 {
     const int64_t rows = size_value(a->sizes, aten_shape(a, source)[axis]);

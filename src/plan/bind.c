@@ -189,8 +189,8 @@ static bool is_integer_input(const struct graph *real, const struct size_symbol 
     return false;
 }
 
-/* A symbol stays one in a generic plan unless it was found that its value decides. A dim of 0 always
- * does: there is nothing to launch. */
+/* A symbol stays one in a generic plan unless it was found that its value decides. A dim of 0
+ * always does: there is nothing to launch. */
 static dim bind_one(struct plan *plan, const struct graph *real, const struct size_symbol *symbol,
                     int64_t size, bool literal)
 {

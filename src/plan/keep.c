@@ -147,8 +147,8 @@ static void keep(struct fusion *f, value v)
         f->kept[v] = true;
 }
 
-/* Parts of any length, read more than once: every reader would ask of every element which part it is
- * in, and a tree of such would grow with each level. */
+/* Parts of any length, read more than once: every reader would ask of every element which part it
+ * is in, and a tree of such would grow with each level. */
 static bool is_joined_dearly(const struct fusion *f, value v, int64_t cost)
 {
     const struct node *n = fusion_node(f, v);

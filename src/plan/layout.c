@@ -481,8 +481,7 @@ static void layout_change(struct layouts *l, value v)
         if (graph->buffers.at[i].written == v)
             strides = graph->buffers.at[i].initial->strides;
     if (strides && l->at[v].root == v && op_info[graph_node(graph, v)->op].kind != KIND_LEAF)
-        memcpy(l->at[v].strides, strides,
-               (size_t)graph_node(graph, v)->rank * sizeof *strides);
+        memcpy(l->at[v].strides, strides, (size_t)graph_node(graph, v)->rank * sizeof *strides);
 }
 
 phasor_status layout_infer(const struct graph *graph, const struct call_shape *call,

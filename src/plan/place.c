@@ -14,8 +14,8 @@
 
 /* -- buffers ----------------------------------------------------------------------------------- */
 
-/* Dims as memory runs, largest stride first. A dim of size 1 has no place of its own: it stays where
- * it is. */
+/* Dims as memory runs, largest stride first. A dim of size 1 has no place of its own: it stays
+ * where it is. */
 static void memory_order(const struct sizes *sizes, const struct node *n, const int64_t *strides,
                          int *order)
 {

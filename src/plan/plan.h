@@ -210,8 +210,8 @@ static inline uint32_t plan_grid(const struct plan *plan, const struct kernel *k
 }
 
 /* Whether the program itself, and not only this call, says how large axis d of v is. What decides
- * the order of a reduction's sums rests on this alone, so that the bits of a result do not depend on
- * the mode. */
+ * the order of a reduction's sums rests on this alone, so that the bits of a result do not depend
+ * on the mode. */
 static inline bool plan_is_fixed(const struct plan *plan, value v, int axis)
 {
     return size_is_literal(plan->program->sizes, graph_node(plan->program, v)->shape[axis]);

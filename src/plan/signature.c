@@ -47,8 +47,8 @@ static void put_nodes(const struct graph *graph, struct text *out)
 
 static void put_buffer(const struct buffer *b, struct text *out)
 {
-    const int64_t numbers[] = {b->kind, b->index,    b->dtype,      b->rank,
-                               b->node, b->base,     b->base_offset, b->alignment};
+    const int64_t numbers[] = {b->kind, b->index, b->dtype,       b->rank,
+                               b->node, b->base,  b->base_offset, b->alignment};
     put_many(out, numbers, sizeof numbers);
     put_many(out, b->sizes, (size_t)b->rank * sizeof *b->sizes);
     put_many(out, b->strides, (size_t)b->rank * sizeof *b->strides);

@@ -2,7 +2,8 @@
  * generic kernels serve.
  *
  *     second call with some sizes   ->  queued
- *     a thread of the pool          ->  takes the one that was called most often, compiles, swaps it
+ *     a thread of the pool          ->  takes the one that was called most often, compiles, swaps
+ * it
  *                                       in
  *
  * Threads start with the first work, run with low priority and end with the runtime. A process that

@@ -3,8 +3,8 @@
  *     "phasor class 1\n", expressions that codegen added to the pool, guards, kernels
  *
  * The key of the row has the signature in it, and with it the pool as the planner left it: the
- * expressions of the row go on from there. What is read can be evaluated: operands stand before what
- * is made of them, and indices are of what there is.
+ * expressions of the row go on from there. What is read can be evaluated: operands stand before
+ * what is made of them, and indices are of what there is.
  */
 #include "runtime/blob.h"
 #include "runtime/classes.h"
@@ -158,8 +158,8 @@ static void get_kernel(struct blob_reader *reader, const struct plan *plan, stru
     kernel->grid = (dim)blob_number(reader, 0, last);
     kernel->bytes = (dim)blob_number(reader, 0, last);
     made->argument_bytes = kernel->argument_bytes = (int)blob_number(reader, 0, KERNEL_BYTES_MAX);
-    made->flag_argument = kernel->flag_argument = (int)blob_number(
-        reader, -1, kernel->argument_bytes >= 8 ? kernel->argument_bytes - 8 : -1);
+    made->flag_argument = kernel->flag_argument =
+        (int)blob_number(reader, -1, kernel->argument_bytes >= 8 ? kernel->argument_bytes - 8 : -1);
     kernel->argument_count = (int)blob_number(reader, 0, kernel->argument_bytes / 8);
     get_arguments(reader, plan, kernel, made);
 }

@@ -27,7 +27,7 @@ struct flight {
     bool pinned; /* never dropped before the table is closed */
     bool retry;  /* the failure is no answer for those who wait: they try themselves */
     struct flight *newer, *older; /* by use */
-    int64_t weight; /* bytes that count against the table's weight_cap */
+    int64_t weight;               /* bytes that count against the table's weight_cap */
     phasor_status status;
     char *message;
     struct flight *next;

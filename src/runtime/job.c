@@ -150,10 +150,9 @@ static phasor_status job_keep_shape(struct job *job)
     if (!shape)
         return fail_memory();
     shape->inputs = tensors_copy(arena, from->inputs, from->input_count);
-    shape->integers = arena_copy(arena, from->integers,
-                                 (size_t)from->input_count * sizeof *from->integers);
-    shape->outputs =
-        from->outputs ? tensors_copy(arena, from->outputs, from->output_count) : NULL;
+    shape->integers =
+        arena_copy(arena, from->integers, (size_t)from->input_count * sizeof *from->integers);
+    shape->outputs = from->outputs ? tensors_copy(arena, from->outputs, from->output_count) : NULL;
     if (!shape->inputs || !shape->integers || (from->outputs && !shape->outputs))
         return fail_memory();
     spec->shape = shape;

@@ -19,7 +19,7 @@ struct job {
     struct text key; /* of the plan, in the cache */
     struct hash hash;
     bool ready_only; /* nothing may be compiled, loaded or launched: a stream is capturing */
-    bool found; /* the recipe and all of its kernels were in the cache */
+    bool found;      /* the recipe and all of its kernels were in the cache */
 };
 
 /* The specialisation is a fresh entry of its program's table. */

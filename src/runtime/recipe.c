@@ -70,7 +70,8 @@ static phasor_status make_kernel(struct recipe *recipe, const struct plan *plan,
     return make_key(recipe, templates, to);
 }
 
-/* -- buffers, outputs, memories ----------------------------------------------------------------- */
+/* -- buffers, outputs, memories -----------------------------------------------------------------
+ * */
 
 static phasor_status make_rest(struct recipe *recipe, const struct plan *plan)
 {
@@ -101,9 +102,8 @@ static phasor_status kernel_like(struct recipe *recipe, const struct recipe_kern
                                  struct recipe_kernel *to)
 {
     const int64_t grid = values[from->grid];
-    struct recipe_argument *arguments =
-        arena_copy(&recipe->arena, like->arguments,
-                   (size_t)like->argument_count * sizeof *like->arguments);
+    struct recipe_argument *arguments = arena_copy(
+        &recipe->arena, like->arguments, (size_t)like->argument_count * sizeof *like->arguments);
     if (!arguments)
         return fail_memory();
     if (grid > INT32_MAX)

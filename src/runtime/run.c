@@ -37,8 +37,7 @@ static void info_keep(const struct phasor_program *program, const struct special
             at = &infos[i];
     if (!at)
         at = &infos[info_next++ % INFO_COUNT];
-    *at = (struct info){program->id, spec->launch_count, spec->setup_count,
-                        mode_of(spec)};
+    *at = (struct info){program->id, spec->launch_count, spec->setup_count, mode_of(spec)};
 }
 
 phasor_status phasor_program_info(const phasor_program *program, phasor_run_info *out)

@@ -14,11 +14,7 @@
 #include <sys/stat.h>
 
 #define ARCH_DEFAULT "sm_90"
-enum {
-    BACKGROUND_THREADS_DEFAULT = 1,
-    UNIT_KERNELS_DEFAULT = 16,
-    RETIRED_MAX = 64
-};
+enum { BACKGROUND_THREADS_DEFAULT = 1, UNIT_KERNELS_DEFAULT = 16, RETIRED_MAX = 64 };
 static const int64_t gibibyte = INT64_C(1) << 30;
 
 /* -- options ----------------------------------------------------------------------------------- */
@@ -87,9 +83,7 @@ static phasor_status options_complete(phasor_options *options)
                                : specialisations > INT32_MAX ? INT32_MAX
                                                              : (int)specialisations;
     options->background_threads = threads > INT32_MAX ? INT32_MAX : (int)threads;
-    options->unit_kernels = unit_kernels < 1     ? 1
-                            : unit_kernels > 256 ? 256
-                                                 : (int)unit_kernels;
+    options->unit_kernels = unit_kernels < 1 ? 1 : unit_kernels > 256 ? 256 : (int)unit_kernels;
     const char *forbidden = getenv("PHASOR_NO_COMPILE");
     options->no_compile = options->no_compile || (forbidden && strcmp(forbidden, "1") == 0);
     if (options->mode == PHASOR_MODE_DEFAULT)

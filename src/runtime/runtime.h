@@ -120,7 +120,7 @@ struct phasor_program {
     struct plan_classes classes;         /* of those whose kernels serve many sizes */
     pthread_mutex_t workspace_lock;
     struct workspace *workspaces;
-    void *canonical;                     /* the graph without names, lines and values of weights */
+    void *canonical; /* the graph without names, lines and values of weights */
     size_t canonical_size;
     struct hash canonical_hash;
 
@@ -267,13 +267,14 @@ struct specialisation {
     struct memory *table;
     pthread_mutex_t lock;
     /* CPU */
-    struct plan_class *class; /* whose kernels it has, with sizes as arguments; NULL: literal sizes */
-    int64_t *symbols;         /* for the class */
+    struct plan_class
+        *class;       /* whose kernels it has, with sizes as arguments; NULL: literal sizes */
+    int64_t *symbols; /* for the class */
     struct call_shape *shape; /* for the upgrade; NULL: none is wanted */
     struct upgrade *upgrade;
     bool upgrade_begun, upgraded; /* atomic */
-    uint64_t uses; /* calls, about */
-    struct plan bound; /* the loaded graph for these sizes, and nothing planned */
+    uint64_t uses;                /* calls, about */
+    struct plan bound;            /* the loaded graph for these sizes, and nothing planned */
     struct layout *layouts;
 };
 

@@ -42,8 +42,8 @@ static bool table_rows(const struct plan *plan, const struct buffer *b, int *sym
             if (!outermost)
                 return false;
             *symbol = size->symbol;
-        } else if (b->sizes[d] != 1 && (size->kind != SIZE_LITERAL ||
-                                        !size_is_literal(sizes, b->strides[d]))) {
+        } else if (b->sizes[d] != 1 &&
+                   (size->kind != SIZE_LITERAL || !size_is_literal(sizes, b->strides[d]))) {
             return false;
         }
     }
@@ -178,8 +178,8 @@ static phasor_status grown_recipe(const struct plan_class *class, const int64_t 
 {
     const struct plan *plan = class->plan;
     int64_t *values = NEW(&out->arena, int64_t, plan->sizes.nodes.count),
-            *grown = arena_copy(&out->arena, symbols,
-                                (plan->sizes.symbols.count + 1) * sizeof *symbols);
+            *grown =
+                arena_copy(&out->arena, symbols, (plan->sizes.symbols.count + 1) * sizeof *symbols);
     if (!values || !grown)
         return fail_memory();
     if (class->tables.symbol >= 0)
@@ -210,8 +210,8 @@ static phasor_status tables_grow(struct specialisation *spec, struct launcher *l
     struct launcher filler = *l;
     struct memory *memory = NULL;
     int64_t *offsets = memory_new(class->plan->buffers.count * sizeof *offsets);
-    phasor_status status = offsets ? grown_recipe(class, spec->symbols, rows, &grown)
-                                   : fail_memory();
+    phasor_status status =
+        offsets ? grown_recipe(class, spec->symbols, rows, &grown) : fail_memory();
     if (status == PHASOR_OK)
         status = memory_lasting(device, (size_t)grown.table_bytes, &memory);
     filler.recipe = &grown;
@@ -249,8 +249,8 @@ static phasor_status tables_share(struct specialisation *spec, struct launcher *
     phasor_status status = PHASOR_OK;
     pthread_mutex_lock(&tables->lock);
     if ((!tables->memory || tables->rows < needed) && l->ready_only)
-        status = fail(PHASOR_NOT_READY, "a table of %lld rows is not filled yet",
-                      (long long)needed);
+        status =
+            fail(PHASOR_NOT_READY, "a table of %lld rows is not filled yet", (long long)needed);
     else if (!tables->memory || tables->rows < needed)
         status = tables_grow(
             spec, l,

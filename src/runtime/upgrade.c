@@ -52,7 +52,8 @@ static bool same_plan(const struct recipe *a, const struct recipe *b)
 {
     bool same = a->kernel_count == b->kernel_count && a->buffer_count == b->buffer_count;
     for (int i = 0; same && i < a->buffer_count; i++)
-        same = a->buffers[i].kind == b->buffers[i].kind && a->buffers[i].index == b->buffers[i].index;
+        same =
+            a->buffers[i].kind == b->buffers[i].kind && a->buffers[i].index == b->buffers[i].index;
     return same;
 }
 

@@ -3,10 +3,10 @@
  *     stream 1 ─ call ─ call ─     one workspace, its calls in the order of the stream
  *     stream 2 ─ call ─            another
  *
- * A program keeps a few, of sizes that are powers of two. A call takes one that no other call is just issuing work with,
- * first of all the one that its stream used last, and lets the stream wait for the event after the
- * last use: right for any number of threads and streams, also when a stream was destroyed and
- * another has its address. Nothing is allocated but the first time on a stream.
+ * A program keeps a few, of sizes that are powers of two. A call takes one that no other call is
+ * just issuing work with, first of all the one that its stream used last, and lets the stream wait
+ * for the event after the last use: right for any number of threads and streams, also when a stream
+ * was destroyed and another has its address. Nothing is allocated but the first time on a stream.
  *
  * What a stream captures keeps its workspace for good: the graph holds its address. Graphs captured
  * from one stream share it, so they must not be replayed at the same time.

@@ -3,8 +3,8 @@
  *
  * gcc 12's check guesses where the loader has allocated thread-local memory of such libraries and
  * now and then reads where nothing is ("Tracer caught signal 11"). So that memory is not looked
- * through; the loader's own tables, which only it points to, are then taken for leaks, and so is what
- * libcrypto (of Criterion's libraries) keeps for a thread. */
+ * through; the loader's own tables, which only it points to, are then taken for leaks, and so is
+ * what libcrypto (of Criterion's libraries) keeps for a thread. */
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)
