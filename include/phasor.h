@@ -98,10 +98,12 @@ typedef enum phasor_rules { PHASOR_RULES_ALL = 0, PHASOR_RULES_EXECUTORCH } phas
  * GENERIC   uses kernels that take the dynamic sizes as arguments. They serve all sizes of a class:
  *           which tensors are aligned to 16 bytes, which strides have gaps, where a dim of 1 is
  *           broadcast, whether addresses fit in 31 bits. Only the first call of a class compiles.
- * AUTO      the same, and when sizes come again, threads in the background compile exact kernels in
- *           place of those that are faster with literal sizes (loops along a dynamic dim, vectors
- *           across one, 64-bit divisions). phasor_program_prepare compiles both. Where nothing can
- *           be compiled and the cache has exact kernels only, these are used. */
+ * AUTO      the same, and threads in the background compile, from the second call on, kernels for
+ *           any strides and alignments, which serve a new class until it has its own; and when
+ *           sizes come again, exact kernels in place of those that are faster with literal sizes
+ *           (loops along a dynamic dim, vectors across one, 64-bit divisions).
+ *           phasor_program_prepare compiles exact ones too. Where nothing can be compiled and the
+ *           cache has exact kernels only, these are used. */
 typedef enum phasor_mode {
     PHASOR_MODE_DEFAULT = 0, /* AUTO */
     PHASOR_MODE_EXACT,

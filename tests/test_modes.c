@@ -8,6 +8,7 @@
 #include "support/runtime_case.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <unistd.h>
 
 enum { LONGEST = 300 };
@@ -223,7 +224,7 @@ Test(modes, a_new_length_is_captured_with_generic_kernels)
     struct driver driver;
     void *graph, *executable;
     float want[LONGEST];
-    lengths_open(&l, PHASOR_MODE_AUTO);
+    lengths_open(&l, PHASOR_MODE_GENERIC);
     driver_open(&driver);
     captured_open(&first, &l, 100);
     captured_open(&other, &l, 60);
@@ -252,6 +253,82 @@ Test(modes, a_new_length_is_captured_with_generic_kernels)
     captured_close(&other);
     lengths_close(&l);
     driver_close(&driver);
+    cr_assert_eq(stand_in_get("stand_in_misuses"), 0);
+    ASSERT_NO_LEAKS();
+}
+
+/* -- another class ----------------------------------------------------------------------------- */
+
+/* Of a buffer on the device, from element `first` on: aligned to 16 bytes or not. */
+static phasor_status run_from(const struct captured *c, const struct lengths *l, int64_t length,
+                              int first)
+{
+    DLTensor x = c->x.owned->dl_tensor, y = c->y.owned->dl_tensor;
+    x.shape = y.shape = &length;
+    x.byte_offset += (uint64_t)first * sizeof(float);
+    y.byte_offset += (uint64_t)first * sizeof(float);
+    const phasor_value in = {.kind = PHASOR_TENSOR, .tensor = &x};
+    phasor_value out[2] = {{.kind = PHASOR_TENSOR, .tensor = &y},
+                           {.kind = PHASOR_TENSOR, .tensor = &c->total.owned->dl_tensor}};
+    return phasor_run_into(l->program, NULL, &in, 1, out, 2, NULL);
+}
+
+static void same_from(const struct lengths *exact, const struct captured *a,
+                      const struct lengths *l, const struct captured *b, int64_t length, int first)
+{
+    const float *x = a->y.owned->dl_tensor.data, *y = b->y.owned->dl_tensor.data;
+    ASSERT_OK(run_from(a, exact, length, first));
+    ASSERT_OK(run_from(b, l, length, first));
+    cr_assert_eq(memcmp(x + first, y + first, (size_t)length * sizeof *x), 0, "%d from %d",
+                 (int)length, first);
+}
+
+/* Compiles of the thread that calls. */
+static pthread_t caller;
+static int waited;
+
+static void compile_seen(void *context, const char *kernels, const char *reason,
+                         double milliseconds)
+{
+    (void)context, (void)kernels, (void)reason, (void)milliseconds;
+    waited += pthread_equal(pthread_self(), caller) != 0;
+}
+
+/* Tensors that are not aligned come when kernels for any tensors are ready: nobody waits, and after
+ * a while they have kernels of their own. */
+Test(modes, auto_does_not_wait_for_another_class)
+{
+    struct lengths exact, l;
+    struct captured a, b;
+    phasor_options options = options_for(ON_CUDA);
+    options.mode = PHASOR_MODE_AUTO;
+    options.compiled = compile_seen;
+    caller = pthread_self();
+    lengths_open(&exact, PHASOR_MODE_EXACT);
+    lengths_open_with(&l, &options);
+    captured_open(&a, &exact, 200);
+    captured_open(&b, &l, 200);
+    same_from(&exact, &a, &l, &b, 100, 0);
+    const uint64_t first = counters_of(&l).compiled;
+    same_from(&exact, &a, &l, &b, 60, 0);
+    for (int tries = 0; counters_of(&l).compiled == first; tries++) {
+        cr_assert(tries < 600, "no kernels for any tensors after a minute");
+        usleep(100000);
+    }
+    usleep(300000); /* until they are loaded as well */
+    const int waited_before = waited;
+    for (int again = 0; again < 30; again++) {
+        same_from(&exact, &a, &l, &b, 61, 1);
+        same_from(&exact, &a, &l, &b, 90, 3);
+        same_from(&exact, &a, &l, &b, 64, 0);
+        usleep(30000);
+    }
+    cr_assert(waited_before > 0);
+    cr_assert_eq(waited, waited_before);
+    captured_close(&a);
+    captured_close(&b);
+    lengths_close(&exact);
+    lengths_close(&l);
     cr_assert_eq(stand_in_get("stand_in_misuses"), 0);
     ASSERT_NO_LEAKS();
 }

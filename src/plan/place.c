@@ -38,11 +38,30 @@ static dim stride_symbol(struct fusion *f, int64_t stride, int axis)
     struct sizes *sizes = f->graph->sizes;
     char name[32];
     int64_t power = 1;
-    while (power < POWER_MOST && stride % (2 * power) == 0)
+    while (!f->options->any && power < POWER_MOST && stride % (2 * power) == 0)
         power *= 2;
     snprintf(name, sizeof name, "stride%zu_%d", f->plan->buffers.count, axis);
     return size_mul(sizes, size_literal(sizes, power),
-                    size_symbol(sizes, name, 1, INT64_MAX, stride / power));
+                    size_symbol(sizes, name, f->options->any ? 0 : 1, INT64_MAX, stride / power));
+}
+
+/* Of the caller's memory nothing is known: each dim has a stride of its own, in the order of dims. */
+static void any_strides(struct fusion *f, const struct node *n, const int64_t *strides,
+                        struct buffer *buffer)
+{
+    struct sizes *sizes = f->graph->sizes;
+    for (int d = 0; d < n->rank; d++) {
+        const bool matters = size_value(sizes, n->shape[d]) > 1;
+        const int64_t stride = matters ? strides[d] : 1;
+        buffer->order[d] = d;
+        buffer->strides[d] = n->shape[d] == 1 || stride < 0 ? size_literal(sizes, stride)
+                                                            : stride_symbol(f, stride, d);
+    }
+}
+
+static bool is_callers(const struct buffer *buffer)
+{
+    return buffer->kind == BUFFER_INPUT || buffer->kind == BUFFER_SLOT;
 }
 
 /* Strides as expressions: those without gaps follow from the sizes. In a plan of literals they are
@@ -82,7 +101,12 @@ static phasor_status buffer_add(struct fusion *f, struct buffer buffer, value v,
         last += (size - 1) * (strides[d] > 0 ? strides[d] : 0);
         empty |= size == 0;
     }
-    buffer_strides(f, n, strides, &buffer);
+    if (f->options->any && is_callers(&buffer)) {
+        any_strides(f, n, strides, &buffer);
+        buffer.alignment = dtype_size(n->dtype);
+    } else {
+        buffer_strides(f, n, strides, &buffer);
+    }
     buffer.nbytes = empty ? 0 : (last + 1) * dtype_size(n->dtype);
     buffer.base = (int)f->plan->buffers.count;
     if (!array_push(&f->plan->buffers, buffer))

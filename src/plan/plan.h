@@ -38,6 +38,7 @@ struct call_shape {
 struct plan_options {
     bool own_outputs;
     bool generic; /* sizes of the call stay symbols with these values; else they are literals */
+    bool any;     /* generic, and so are strides and alignments of the caller's tensors */
 };
 
 /* -- buffers ----------------------------------------------------------------------------------- */

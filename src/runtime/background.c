@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "runtime/runtime.h"
+#include "runtime/job.h"
 #include "runtime/upgrade.h"
 
 #include <sys/resource.h>
@@ -13,6 +14,7 @@ enum { NICE = 10 };
 
 struct background_work {
     struct specialisation *spec; /* a reference */
+    enum later later;
     struct background_work *next;
 };
 
@@ -57,7 +59,9 @@ static void work_do(struct background_worker *worker, struct background_work *wo
     struct background *background = &worker->runtime->background;
     worker->busy_with = work->spec->program;
     pthread_mutex_unlock(&background->lock);
-    const phasor_status status = specialisation_upgrade(work->spec);
+    const phasor_status status = work->later == LATER_EXACT
+                                     ? specialisation_upgrade(work->spec)
+                                     : specialisation_later(work->spec, work->later);
     if (status != PHASOR_OK)
         log_line(LOG_INFO, "in the background: %s", message_get());
     work_free(work);
@@ -117,7 +121,7 @@ void background_close(struct background *background)
 
 /* -- the queue --------------------------------------------------------------------------------- */
 
-void background_add(struct phasor_runtime *runtime, struct specialisation *spec)
+void background_add(struct phasor_runtime *runtime, struct specialisation *spec, int later)
 {
     struct background *background = &runtime->background;
     if (background->process != getpid() || runtime->options.background_threads < 1)
@@ -126,6 +130,7 @@ void background_add(struct phasor_runtime *runtime, struct specialisation *spec)
     if (!work)
         return;
     work->spec = spec;
+    work->later = (enum later)later;
     flight_retain(&spec->program->specialisations, &spec->flight);
     pthread_mutex_lock(&background->lock);
     work->next = background->first;

@@ -31,9 +31,9 @@ struct background {
 void background_init(struct background *background);
 /* All programs are closed. */
 void background_close(struct background *background);
-/* Queues the specialisation, of which the caller has a reference; nothing happens when there is no
- * memory or no thread for it. */
-void background_add(struct phasor_runtime *runtime, struct specialisation *spec);
+/* Queues work (enum later) for the specialisation, of which the caller has a reference; nothing
+ * happens when there is no memory or no thread for it. */
+void background_add(struct phasor_runtime *runtime, struct specialisation *spec, int later);
 /* Drops the program's work and waits for what is being done for it. */
 void background_forget(struct phasor_runtime *runtime, const struct phasor_program *program);
 /* Waits until nothing is queued or being done for it. */

@@ -13,8 +13,11 @@
 
 #include <string.h>
 
-static void class_free(struct plan_class *class)
+static void class_free(struct plan_class *class, struct phasor_runtime *runtime)
 {
+    for (int k = 0; class->held && k < class->recipe.kernel_count; k++)
+        flight_release(&runtime->kernels, &class->held[k]->flight);
+    memory_free(class->held);
     text_free(&class->signature);
     recipe_free(&class->recipe);
     plan_free(class->plan);
@@ -29,11 +32,11 @@ void classes_init(struct plan_classes *classes)
     pthread_mutex_init(&classes->lock, NULL);
 }
 
-void classes_free(struct plan_classes *classes)
+void classes_free(struct plan_classes *classes, struct phasor_runtime *runtime)
 {
     while (classes->first) {
         struct plan_class *next = classes->first->next;
-        class_free(classes->first);
+        class_free(classes->first, runtime);
         classes->first = next;
     }
     pthread_mutex_destroy(&classes->lock);
@@ -143,9 +146,9 @@ static phasor_status class_fill(struct plan_class *class, const struct phasor_pr
 {
     const struct sizes *sizes = &class->plan->sizes;
     class->planned = sizes->nodes.count;
-    if (effort == CLASS_STORED)
+    if (effort == CLASS_STORED || effort == CLASS_FOUND)
         TRY(class_load(class, program, out));
-    if (out->again)
+    if (out->again || (effort == CLASS_FOUND && !class->stored))
         return PHASOR_OK;
     if (!class->stored)
         TRY(class_generate(class, program));
@@ -177,8 +180,8 @@ static phasor_status class_make(struct phasor_program *program, struct plan **pl
     *plan = NULL;
     *signature = (struct text){0};
     const phasor_status status = class_fill(class, program, effort, recipe, out);
-    if (status != PHASOR_OK || out->again) {
-        class_free(class);
+    if (status != PHASOR_OK || out->again || (effort == CLASS_FOUND && !class->stored)) {
+        class_free(class, program->runtime);
         return status;
     }
     class->next = classes->first;
@@ -222,4 +225,23 @@ void classes_forget(struct plan_classes *classes, struct plan_class *class)
     pthread_mutex_lock(&classes->lock);
     class->stale = true;
     pthread_mutex_unlock(&classes->lock);
+}
+
+phasor_status classes_hold(struct phasor_program *program, struct plan_class *class,
+                           struct loaded_kernel *const *kernels)
+{
+    struct flight_table *table = &program->runtime->kernels;
+    const int count = class->recipe.kernel_count;
+    phasor_status status = PHASOR_OK;
+    pthread_mutex_lock(&program->classes.lock);
+    if (!class->held) {
+        class->held = memory_new((size_t)count * sizeof *class->held);
+        status = class->held ? PHASOR_OK : fail_memory();
+        for (int k = 0; class->held && k < count; k++) {
+            flight_retain(table, &kernels[k]->flight);
+            class->held[k] = kernels[k];
+        }
+    }
+    pthread_mutex_unlock(&program->classes.lock);
+    return status;
 }

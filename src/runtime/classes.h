@@ -7,7 +7,9 @@
 #include <pthread.h>
 
 struct memory;
+struct loaded_kernel;
 struct phasor_program;
+struct phasor_runtime;
 
 /* Tables that are computed for more rows than one call needs. */
 struct shared_tables {
@@ -26,8 +28,11 @@ struct plan_class {
     size_t planned;    /* expressions of the pool before codegen */
     struct recipe recipe;
     struct shared_tables tables;
-    bool stored; /* it was in the cache: its kernels have no source */
-    bool stale;  /* one of them was not in the cache: serves no further call */
+    bool stored;                 /* it was in the cache: its kernels have no source */
+    bool stale;                  /* one of them was not in the cache: serves no further call */
+    int specialisations;         /* made of it so far; atomic, as is the next */
+    bool any_asked;              /* kernels for any strides and alignments were asked for */
+    struct loaded_kernel **held; /* its kernels, so that they stay loaded; NULL: not held */
 };
 
 struct plan_classes {
@@ -37,7 +42,10 @@ struct plan_classes {
 
 void classes_init(struct plan_classes *classes);
 /* No recipe made from them is alive. */
-void classes_free(struct plan_classes *classes);
+void classes_free(struct plan_classes *classes, struct phasor_runtime *runtime);
+/* Keeps the kernels of a recipe of the class loaded as long as the program. */
+phasor_status classes_hold(struct phasor_program *program, struct plan_class *class,
+                           struct loaded_kernel *const *kernels);
 
 /* A recipe that has the kernels of a class. */
 struct class_recipe {
@@ -49,7 +57,8 @@ struct class_recipe {
 /* How far to go for a class. */
 enum class_effort {
     CLASS_KNOWN,    /* one that the program has, or out->class is NULL */
-    CLASS_STORED,   /* or is in the cache, or is generated now */
+    CLASS_FOUND,    /* or is in the cache */
+    CLASS_STORED,   /* or is generated now */
     CLASS_GENERATED /* the same, without asking the cache */
 };
 

@@ -289,6 +289,16 @@ void flight_done(struct flight_table *table, struct flight *entry, phasor_status
     entries_free(table, gone);
 }
 
+void flight_forget(struct flight_table *table, struct flight *entry)
+{
+    pthread_mutex_lock(&table->lock);
+    if (!entry->pinned && entry_is_listed(table, entry)) {
+        entry_remove(table, entry);
+        entry->references--; /* the caller's keeps it alive */
+    }
+    pthread_mutex_unlock(&table->lock);
+}
+
 void flight_retain(struct flight_table *table, struct flight *entry)
 {
     pthread_mutex_lock(&table->lock);

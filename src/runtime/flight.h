@@ -66,6 +66,9 @@ phasor_status flight_claim(struct flight_table *table, struct hash hash, const v
 void flight_done(struct flight_table *table, struct flight *entry, phasor_status status,
                  bool retry);
 void flight_release(struct flight_table *table, struct flight *entry);
+/* Takes an entry out of the table: the next who wants it makes it anew. The caller has a reference.
+ */
+void flight_forget(struct flight_table *table, struct flight *entry);
 /* Another reference; the caller has one. */
 void flight_retain(struct flight_table *table, struct flight *entry); /* NULL is fine */
 void flight_pin(struct flight_table *table, struct flight *entry);

@@ -96,12 +96,12 @@ static phasor_status recipe_from_plan(struct job *job)
 }
 
 /* The recipe of a plan in which the sizes are symbols: see classes.c. */
-static phasor_status class_recipe_once(struct job *job, enum class_effort effort,
+static phasor_status class_recipe_once(struct job *job, enum class_effort effort, bool any,
                                        struct class_recipe *found)
 {
     struct phasor_program *program = job->program;
-    const struct plan_options options = {.own_outputs = job->runtime->options.own_outputs,
-                                         .generic = true};
+    const struct plan_options options = {
+        .own_outputs = job->runtime->options.own_outputs, .generic = true, .any = any};
     struct plan *plan = memory_new(sizeof *plan);
     if (!plan)
         return fail_memory();
@@ -117,16 +117,18 @@ static phasor_status class_recipe_once(struct job *job, enum class_effort effort
     return status;
 }
 
-static phasor_status recipe_from_class(struct job *job, enum class_effort effort)
+/* job->spec->class stays NULL when there is none with that effort. */
+static phasor_status recipe_from_class(struct job *job, enum class_effort effort, bool any)
 {
     struct class_recipe found = {0};
-    TRY(class_recipe_once(job, effort, &found));
+    TRY(class_recipe_once(job, effort, any, &found));
     if (found.again) {
         recipe_free(&job->spec->recipe);
-        TRY(class_recipe_once(job, CLASS_GENERATED, &found));
+        TRY(class_recipe_once(job, effort == CLASS_FOUND ? CLASS_KNOWN : CLASS_GENERATED, any,
+                              &found));
     }
     if (!found.class)
-        return fail(PHASOR_NOT_READY, "no kernels for such sizes were made yet");
+        recipe_free(&job->spec->recipe);
     job->spec->class = found.class;
     job->spec->symbols = found.symbols;
     return PHASOR_OK;
@@ -138,13 +140,16 @@ static struct call_tensor *tensors_copy(struct arena *arena, const struct call_t
     return arena_copy(arena, from, (size_t)count * sizeof *from);
 }
 
-/* What an upgrade needs to know of the call, where there will be one. */
+/* What work in the background needs to know of the call, where there will be any. */
 static phasor_status job_keep_shape(struct job *job)
 {
     struct specialisation *spec = job->spec;
     struct arena *arena = &spec->recipe.arena;
     const struct call_shape *from = &job->shape;
-    if (job->runtime->options.mode != PHASOR_MODE_AUTO || !specialisation_gains(spec))
+    const bool any_is_asked =
+        !job->runtime->device || __atomic_load_n(&spec->class->any_asked, __ATOMIC_RELAXED);
+    if (job->runtime->options.mode != PHASOR_MODE_AUTO ||
+        (!spec->makes_do && !specialisation_gains(spec) && any_is_asked))
         return PHASOR_OK;
     struct call_shape *shape = arena_copy(arena, from, sizeof *from);
     if (!shape)
@@ -189,7 +194,7 @@ static phasor_status job_without_cache(struct job *job)
     kernels_release(job->spec);
     recipe_free(&job->spec->recipe);
     job->spec->shape = NULL;
-    TRY(recipe_from_class(job, CLASS_GENERATED));
+    TRY(recipe_from_class(job, CLASS_GENERATED, false));
     TRY(job_kernels(job, &missing));
     return job_keep_shape(job);
 }
@@ -218,10 +223,29 @@ void job_open(struct job *job, struct call *call, struct specialisation *spec)
     pthread_mutex_init(&spec->lock, NULL);
 }
 
+/* A class that nobody has: where kernels for any strides and alignments are there, they serve until
+ * its own are. */
+static phasor_status job_begin_new_class(struct job *job)
+{
+    struct specialisation *spec = job->spec;
+    const bool later = job->runtime->options.mode == PHASOR_MODE_AUTO && job->runtime->device &&
+                       !job->runtime->options.no_compile;
+    if (later)
+        TRY(recipe_from_class(job, job->ready_only ? CLASS_KNOWN : CLASS_FOUND, true));
+    spec->makes_do = spec->class != NULL;
+    if (spec->makes_do)
+        return PHASOR_OK;
+    if (job->ready_only)
+        return fail(PHASOR_NOT_READY, "no kernels for such sizes were made yet");
+    return recipe_from_class(job, CLASS_GENERATED, false);
+}
+
 static phasor_status job_begin_generic(struct job *job)
 {
     TRY(call_describe(job->call, false, &job->arena, &job->shape));
-    TRY(recipe_from_class(job, job->ready_only ? CLASS_KNOWN : CLASS_STORED));
+    TRY(recipe_from_class(job, job->ready_only ? CLASS_KNOWN : CLASS_FOUND, false));
+    if (!job->spec->class)
+        TRY(job_begin_new_class(job));
     return job_keep_shape(job);
 }
 
@@ -245,6 +269,44 @@ phasor_status job_begin(struct job *job)
     return program_is_exact(job->program) ? job_begin_exact(job) : job_begin_generic(job);
 }
 
+/* Makes a class ready for the sizes of a specialisation: its kernels compiled, loaded and held. */
+static phasor_status class_prepare(struct specialisation *spec, bool any)
+{
+    struct specialisation probe = {.program = spec->program};
+    struct job job = {.program = spec->program,
+                      .runtime = spec->program->runtime,
+                      .spec = &probe,
+                      .shape = *spec->shape};
+    bool missing = false;
+    phasor_status status = recipe_from_class(&job, CLASS_STORED, any);
+    if (status == PHASOR_OK)
+        status = job_kernels(&job, &missing);
+    if (status == PHASOR_OK && missing) {
+        classes_forget(&job.program->classes, probe.class);
+        kernels_release(&probe);
+        recipe_free(&probe.recipe);
+        status = recipe_from_class(&job, CLASS_GENERATED, any);
+        if (status == PHASOR_OK)
+            status = job_kernels(&job, &missing);
+    }
+    if (status == PHASOR_OK)
+        status = classes_hold(job.program, probe.class, probe.kernels);
+    kernels_release(&probe);
+    recipe_free(&probe.recipe);
+    return status;
+}
+
+phasor_status specialisation_later(struct specialisation *spec, enum later later)
+{
+    struct device_scope scope;
+    TRY(device_enter(spec->program->runtime->device, &scope));
+    const phasor_status status = class_prepare(spec, later == LATER_ANY);
+    device_leave(spec->program->runtime->device, &scope);
+    if (status == PHASOR_OK && later == LATER_CLASS)
+        flight_forget(&spec->program->specialisations, &spec->flight);
+    return status;
+}
+
 /* Where generic kernels cannot be had and nothing can be compiled, exact ones may be there. */
 static phasor_status job_kernels_stored(struct job *job, phasor_status failed)
 {
@@ -254,6 +316,7 @@ static phasor_status job_kernels_stored(struct job *job, phasor_status failed)
     recipe_free(&job->spec->recipe);
     job->spec->class = NULL;
     job->spec->shape = NULL;
+    job->spec->makes_do = false;
     phasor_status status = job_bind(job);
     if (status == PHASOR_OK)
         status = job_key(job);

@@ -32,5 +32,8 @@ void job_close(struct job *job, phasor_status status);
 phasor_status job_bind(struct job *job);
 void kernels_release(struct specialisation *spec);
 
+/* Work in the background other than an upgrade. */
+phasor_status specialisation_later(struct specialisation *spec, enum later later);
+
 /* Nothing is compiled for it: the CPU device runs the program. */
 bool runs_on_cpu(const struct phasor_program *program);

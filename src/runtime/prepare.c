@@ -66,7 +66,8 @@ static phasor_status waiting_end(struct preparation *p, struct waiting *waiting)
     for (int k = 0; k < recipe->kernel_count; k++)
         TRY(units_status(&p->units, &recipe->kernels[k]));
     TRY(job_end(&waiting->job));
-    return waiting->job.spec->shape ? specialisation_upgrade(waiting->job.spec) : PHASOR_OK;
+    return upgrade_is_wanted(waiting->job.spec) ? specialisation_upgrade(waiting->job.spec)
+                                                : PHASOR_OK;
 }
 
 /* Compiles what was gathered; then all that waited for it is ended. */
@@ -98,7 +99,7 @@ static void waiting_begin(struct preparation *p, struct waiting *waiting, struct
     const struct recipe *recipe = &waiting->job.spec->recipe;
     for (int k = 0; k < recipe->kernel_count; k++)
         units_add(&p->units, &recipe->kernels[k]);
-    if (waiting->job.spec->shape && upgrade_plan(waiting->job.spec) == PHASOR_OK)
+    if (upgrade_is_wanted(waiting->job.spec) && upgrade_plan(waiting->job.spec) == PHASOR_OK)
         for (int k = 0; k < recipe->kernel_count; k++)
             if (upgrade_kernel(waiting->job.spec, k))
                 units_add(&p->units, upgrade_kernel(waiting->job.spec, k));

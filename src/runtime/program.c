@@ -231,7 +231,7 @@ void phasor_program_close(phasor_program *program)
     background_forget(program->runtime, program);
     phasor_state_free(program->own);
     flight_close(&program->specialisations);
-    classes_free(&program->classes);
+    classes_free(&program->classes, program->runtime);
     workspaces_free(program);
     weights_free(program);
     program_file_release(program->file);

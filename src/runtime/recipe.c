@@ -70,8 +70,7 @@ static phasor_status make_kernel(struct recipe *recipe, const struct plan *plan,
     return make_key(recipe, templates, to);
 }
 
-/* -- buffers, outputs, memories -----------------------------------------------------------------
- * */
+/* -- buffers, outputs, memories ---------------------------------------------------------------- */
 
 static phasor_status make_rest(struct recipe *recipe, const struct plan *plan)
 {

@@ -146,7 +146,7 @@ phasor_status phasor_program_prepare(phasor_program *program, const phasor_value
     if (status == PHASOR_OK)
         status = specialisation_get(&call, &spec);
     if (status == PHASOR_OK) {
-        if (spec->shape)
+        if (upgrade_is_wanted(spec))
             status = specialisation_upgrade(spec);
         info_keep(program, spec);
         flight_release(&program->specialisations, &spec->flight);

@@ -256,6 +256,15 @@ struct workspace {
     struct workspace *next;
 };
 
+/* What is done for a specialisation in the background. */
+enum later {
+    LATER_NOTHING,
+    LATER_EXACT, /* its sizes came again: exact kernels where they pay */
+    LATER_ANY,   /* its class serves a second call: kernels for any strides and alignments, so that
+                    no other class need be waited for */
+    LATER_CLASS  /* it makes do with those: the kernels of its own class, then it is made anew */
+};
+
 struct specialisation {
     struct flight flight; /* first */
     struct phasor_program *program;
@@ -270,7 +279,8 @@ struct specialisation {
     struct plan_class
         *class;       /* whose kernels it has, with sizes as arguments; NULL: literal sizes */
     int64_t *symbols; /* for the class */
-    struct call_shape *shape; /* for the upgrade; NULL: none is wanted */
+    struct call_shape *shape; /* for work in the background; NULL: none is wanted */
+    bool makes_do;            /* with kernels for any strides and alignments: LATER_CLASS */
     struct upgrade *upgrade;
     bool upgrade_begun, upgraded; /* atomic */
     uint64_t uses;                /* calls, about */

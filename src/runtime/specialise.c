@@ -59,13 +59,38 @@ void specialisation_destroy(struct flight *entry)
     pthread_mutex_destroy(&spec->lock);
 }
 
+/* Once for a class: from its second call on. */
+static void any_ask(struct specialisation *spec)
+{
+    if (!spec->makes_do && !__atomic_exchange_n(&spec->class->any_asked, true, __ATOMIC_RELAXED))
+        background_add(spec->program->runtime, spec, LATER_ANY);
+}
+
+static bool has_later_work(const struct specialisation *spec)
+{
+    return spec->class && spec->shape && spec->program->runtime->device;
+}
+
+static void specialisation_made(struct specialisation *spec)
+{
+    if (!has_later_work(spec))
+        return;
+    if (spec->makes_do)
+        background_add(spec->program->runtime, spec, LATER_CLASS);
+    else if (__atomic_fetch_add(&spec->class->specialisations, 1, __ATOMIC_RELAXED) > 0)
+        any_ask(spec);
+}
+
 /* Sizes that come again are worth literals. A count that two threads raise at once may lose one. */
 static void specialisation_used(struct specialisation *spec)
 {
     const uint64_t uses = specialisation_uses(spec) + 1;
     __atomic_store_n(&spec->uses, uses, __ATOMIC_RELAXED);
-    if (uses == 1 && spec->shape && spec->program->runtime->device)
-        background_add(spec->program->runtime, spec);
+    if (uses != 1 || !has_later_work(spec))
+        return;
+    any_ask(spec);
+    if (upgrade_is_wanted(spec))
+        background_add(spec->program->runtime, spec, LATER_EXACT);
 }
 
 /* While a stream captures nothing is waited for. Sizes that no kernel was made for can still be
@@ -113,6 +138,8 @@ phasor_status specialisation_get(struct call *call, struct specialisation **out)
         status = fail_captured(program);
     if (status != PHASOR_OK)
         *out = NULL;
+    if (status == PHASOR_OK && !capturing && call->form != CALL_SHAPES)
+        specialisation_made(*out);
     flight_done(&program->specialisations, entry, status,
                 capturing || status == PHASOR_ERROR_INTERRUPTED);
     return status;

@@ -30,6 +30,11 @@ bool specialisation_gains(const struct specialisation *spec)
     return false;
 }
 
+bool upgrade_is_wanted(const struct specialisation *spec)
+{
+    return spec->shape && !spec->makes_do && specialisation_gains(spec);
+}
+
 /* -- the plan ---------------------------------------------------------------------------------- */
 
 static phasor_status exact_recipe(struct specialisation *spec, struct recipe *out)

@@ -10,6 +10,8 @@ struct upgrade {
 
 /* Whether any of its kernels gains from literal sizes. */
 bool specialisation_gains(const struct specialisation *spec);
+/* And the call that they would be for is known. */
+bool upgrade_is_wanted(const struct specialisation *spec);
 /* Plans it, for those who gather kernels to compile them together. The specialisation is theirs
  * alone so far. */
 phasor_status upgrade_plan(struct specialisation *spec);
