@@ -257,6 +257,71 @@ Test(modes, a_new_length_is_captured_with_generic_kernels)
     ASSERT_NO_LEAKS();
 }
 
+/* -- programs of a few lines ------------------------------------------------------------------- */
+
+/* What a program with one symbol n, input x and output y gives for n = 5, x all ones. */
+static void texts_run(enum where where, phasor_mode mode, const char *text, float out[32])
+{
+    static float ones[625];
+    struct opened o = {0};
+    phasor_options options = options_for(where);
+    options.mode = mode;
+    ASSERT_OK(phasor_open(&o.runtime, &options));
+    phasor_program *program = program_of(&o, text);
+    phasor_spec spec;
+    ASSERT_OK(phasor_program_input(program, 0, &spec));
+    int64_t shape[4] = {5, 5, 5, 5};
+    DLTensor x = {.data = ones,
+                  .device = {kDLCPU, 0},
+                  .ndim = spec.rank,
+                  .dtype = {kDLFloat, 32, 1},
+                  .shape = shape};
+    const phasor_value in = {.kind = PHASOR_TENSOR, .tensor = &x};
+    phasor_value y;
+    for (int i = 0; i < 625; i++)
+        ones[i] = 1.0f;
+    ASSERT_OK(phasor_run(program, NULL, &in, 1, &y, 1, NULL));
+    const int64_t count = tensor_count(&y.owned->dl_tensor);
+    cr_assert_leq(count, 32);
+    ASSERT_OK(
+        phasor_copy_to_host(o.runtime, &y.owned->dl_tensor, out, (size_t)count * sizeof *out));
+    ASSERT_OK(phasor_state_check(program, NULL)); /* no index was out of range */
+    value_delete(&y);
+    phasor_program_close(program);
+    phasor_close(o.runtime);
+}
+
+#define TABLE "i = iota sizes=[n] : i64[n]\nf = cast(i) : f32[n]\ntable = cos(f) : f32[n]\n"
+
+/* Tables that cannot be made for more rows than are needed, and indices that only some elements
+ * have. */
+static const char *const texts[] = {
+    "phasor 1 \"many blocks\"\nsymbol n in 1..100000000 = 8\ninput x: f32[n, n, n]\noutput "
+    "s\n" TABLE "y = mul(x, table)\ns = sum(y) axes=[0, 1]\n",
+    "phasor 1 \"no such size\"\nsymbol n in 1..1000000 = 8\ninput x: f32[n, n, n, n]\noutput "
+    "s\n" TABLE "y = mul(x, table)\ns = sum(y) axes=[0, 1, 2]\n",
+    "phasor 1 \"index in a join\"\nsymbol n in 1..70 = 3\ninput x: f32[n]\noutput y\n"
+    "i = iota sizes=[n]\nf = flip(i) axes=[0]\nv = index(x, f) axis=0\n"
+    "y = concat(x, v) axis=0\n",
+    "phasor 1 \"index in a pad\"\nsymbol n in 1..70 = 3\ninput x: f32[n]\noutput y\n"
+    "i = iota sizes=[n]\nf = flip(i) axes=[0]\nv = index(x, f) axis=0\n"
+    "y = pad(v) sizes=[2, 2] value=0\n",
+};
+
+Test(modes, what_only_larger_sizes_or_other_elements_have)
+{
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        float want[32] = {0}, exact[32] = {0}, generic[32] = {0};
+        texts_run(ON_CPU, PHASOR_MODE_DEFAULT, texts[k], want);
+        texts_run(ON_CUDA, PHASOR_MODE_EXACT, texts[k], exact);
+        texts_run(ON_CUDA, PHASOR_MODE_GENERIC, texts[k], generic);
+        cr_assert_eq(memcmp(exact, generic, sizeof exact), 0, "%s", texts[k]);
+        for (int i = 0; i < 32; i++)
+            cr_assert_float_eq(generic[i], want[i], 1e-4f, "%s: element %d", texts[k], i);
+    }
+    ASSERT_NO_LEAKS();
+}
+
 /* -- another class ----------------------------------------------------------------------------- */
 
 /* Of a buffer on the device, from element `first` on: aligned to 16 bytes or not. */

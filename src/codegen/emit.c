@@ -351,7 +351,10 @@ static void emit_map(struct emitter *emitter, expr e, struct text *line)
 static void emit_checked(struct emitter *emitter, const struct expression *at, struct text *line)
 {
     char name[NAME_SIZE];
+    emit_guard(emitter, at->guard);
     emit_value(emitter, at->arguments[0], name);
+    if (at->guard) /* elsewhere nobody wants it, and it may be anything */
+        text_format(line, "!g%u ? 0LL : ", at->guard);
     text_format(line, "check_index(%s, ", name);
     if (size_is_literal(emitter->trace->index.sizes, at->size)) {
         text_format(line, "%" PRId64 "LL", size_value(emitter->trace->index.sizes, at->size));

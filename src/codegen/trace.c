@@ -227,6 +227,7 @@ form trace_index_value(struct trace *trace, value index, const form *coordinates
                                        .dtype = DT_i64,
                                        .argument_count = 1,
                                        .arguments = {raw},
+                                       .guard = g,
                                        .size = size};
     return index_value(&trace->index, expression_intern(trace, checked), size);
 }

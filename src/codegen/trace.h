@@ -25,7 +25,7 @@ enum expr_kind {
     EXPR_MAP,     /* op over arguments */
     EXPR_CHOOSE,  /* arguments[0] where guard's last question is answered yes, else arguments[1] */
     EXPR_CHECKED, /* arguments[0], an index: wrapped when negative, clamped to size, flag set when
-                     out of range */
+                     out of range; 0 where the guard does not hold */
     EXPR_SPECIAL  /* the result of the kernel's reduction */
 };
 

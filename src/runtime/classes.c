@@ -72,7 +72,7 @@ static phasor_status recipe_from_class(const struct plan_classes *classes, struc
     for (struct plan_class *c = classes->first; c; c = c->next)
         if (class_serves(c, signature, out->symbols, values)) {
             out->class = c;
-            return recipe_make_like(recipe, plan, &c->recipe, c->plan, values);
+            return recipe_make_like(recipe, plan, &c->recipe, c->plan, values, false);
         }
     return PHASOR_OK;
 }
@@ -156,13 +156,14 @@ static phasor_status class_fill(struct plan_class *class, const struct phasor_pr
     int64_t *values = NEW(&recipe->arena, int64_t, sizes->nodes.count);
     if (!values)
         return fail_memory();
-    if (!sizes_evaluate(sizes, out->symbols, values))
-        return fail(PHASOR_ERROR_INPUT, "a size does not fit in 64 bits");
-    if (class->stored && !sizes_guards_hold(sizes, values)) {
+    const bool fits = sizes_evaluate(sizes, out->symbols, values);
+    if (class->stored && (!fits || !sizes_guards_hold(sizes, values))) {
         out->again = true;
         return PHASOR_OK;
     }
-    return recipe_make_like(recipe, class->plan, &class->recipe, class->plan, values);
+    if (!fits)
+        return fail(PHASOR_ERROR_INPUT, "a size does not fit in 64 bits");
+    return recipe_make_like(recipe, class->plan, &class->recipe, class->plan, values, false);
 }
 
 /* Takes the plan and the signature over. */

@@ -121,14 +121,15 @@ static phasor_status kernel_like(struct recipe *recipe, const struct recipe_kern
 
 phasor_status recipe_make_like(struct recipe *recipe, const struct plan *plan,
                                const struct recipe *like, const struct plan *from,
-                               const int64_t *values)
+                               const int64_t *values, bool setup_only)
 {
     recipe->kernels = NEW(&recipe->arena, struct recipe_kernel, like->kernel_count);
     if (!recipe->kernels)
         return fail_memory();
     for (int k = 0; k < like->kernel_count; k++)
-        TRY(kernel_like(recipe, &like->kernels[k], &from->kernels.at[k], values,
-                        &recipe->kernels[k]));
+        if (like->kernels[k].setup || !setup_only)
+            TRY(kernel_like(recipe, &like->kernels[k], &from->kernels.at[k], values,
+                            &recipe->kernels[k]));
     recipe->kernel_count = like->kernel_count;
     return make_rest(recipe, plan);
 }

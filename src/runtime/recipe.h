@@ -61,10 +61,11 @@ phasor_status recipe_find_in_place(struct recipe *recipe, const struct plan *pla
 phasor_status recipe_make(struct recipe *recipe, const struct plan *plan, struct hash templates);
 /* The same for a plan without sources, whose kernels are those of `like`, a recipe of the plan
  * `from`; values: of the expressions of `from` for this plan's sizes. Names, keys and sources stay
- * those of `like`, which must live as long. */
+ * those of `like`, which must live as long. setup_only: kernels of every call are left without
+ * blocks. */
 phasor_status recipe_make_like(struct recipe *recipe, const struct plan *plan,
                                const struct recipe *like, const struct plan *from,
-                               const int64_t *values);
+                               const int64_t *values, bool setup_only);
 void recipe_free(struct recipe *recipe);
 
 struct recipe_limits {

@@ -18,7 +18,8 @@
 
 #include <string.h>
 
-enum { TABLE_ALIGNMENT = 256, ROWS_BYTES_FIRST = 1 << 20 };
+/* Kernels that fill more than is needed count below 2^31. */
+enum { TABLE_ALIGNMENT = 256, ROWS_BYTES_FIRST = 1 << 20, BYTES_MOST = 1 << 30 };
 
 static int64_t round_up(int64_t n)
 {
@@ -164,7 +165,8 @@ static int64_t rows_choose(const struct plan_class *class, const struct recipe *
 {
     const struct size_symbol *symbol = &class->plan->sizes.symbols.at[class->tables.symbol];
     const int64_t each = row_bytes(class->plan, recipe, needed);
-    const int64_t most = program->runtime->options.table_bytes / (each > 0 ? each : 1);
+    const int64_t bytes = program->runtime->options.table_bytes;
+    const int64_t most = (bytes < BYTES_MOST ? bytes : BYTES_MOST) / (each > 0 ? each : 1);
     int64_t rows = ROWS_BYTES_FIRST / (each > 0 ? each : 1);
     rows = rows > 2 * class->tables.rows ? rows : 2 * class->tables.rows;
     rows = rows < symbol->high ? rows : symbol->high;
@@ -177,16 +179,18 @@ static phasor_status grown_recipe(const struct plan_class *class, const int64_t 
                                   int64_t rows, struct recipe *out)
 {
     const struct plan *plan = class->plan;
+    const size_t count = plan->sizes.symbols.count;
     int64_t *values = NEW(&out->arena, int64_t, plan->sizes.nodes.count),
-            *grown =
-                arena_copy(&out->arena, symbols, (plan->sizes.symbols.count + 1) * sizeof *symbols);
+            *grown = NEW(&out->arena, int64_t, count);
     if (!values || !grown)
         return fail_memory();
+    if (count)
+        memcpy(grown, symbols, count * sizeof *grown);
     if (class->tables.symbol >= 0)
         grown[class->tables.symbol] = rows;
     if (!sizes_evaluate(&plan->sizes, grown, values))
         return fail(PHASOR_ERROR_INPUT, "a table does not fit in 64 bits");
-    TRY(recipe_make_like(out, plan, &class->recipe, plan, values));
+    TRY(recipe_make_like(out, plan, &class->recipe, plan, values, true));
     out->table_bytes = 0;
     for (size_t b = 0; b < plan->buffers.count; b++) {
         const struct buffer *buffer = &plan->buffers.at[b];
@@ -241,6 +245,20 @@ void shared_tables_replace(struct shared_tables *tables, struct memory *memory, 
     tables->rows = rows;
 }
 
+/* More rows than are needed are welcome, but no call fails for them: other expressions of the plan
+ * may have no value for so many, and memory may be short. */
+static phasor_status tables_grow_well(struct specialisation *spec, struct launcher *l,
+                                      int64_t needed)
+{
+    const struct plan_class *class = spec->class;
+    const int64_t rows = class->tables.symbol < 0
+                             ? needed
+                             : rows_choose(class, &spec->recipe, spec->program, needed);
+    if (rows > needed && tables_grow(spec, l, rows) == PHASOR_OK)
+        return PHASOR_OK;
+    return tables_grow(spec, l, needed);
+}
+
 static phasor_status tables_share(struct specialisation *spec, struct launcher *l)
 {
     struct shared_tables *tables = &spec->class->tables;
@@ -252,9 +270,7 @@ static phasor_status tables_share(struct specialisation *spec, struct launcher *
         status =
             fail(PHASOR_NOT_READY, "a table of %lld rows is not filled yet", (long long)needed);
     else if (!tables->memory || tables->rows < needed)
-        status = tables_grow(
-            spec, l,
-            tables->symbol < 0 ? 1 : rows_choose(spec->class, recipe, spec->program, needed));
+        status = tables_grow_well(spec, l, needed);
     if (status == PHASOR_OK) {
         spec->table = memory_retain(tables->memory);
         for (int b = 0; b < recipe->buffer_count; b++)
