@@ -69,3 +69,12 @@ endif()
 
 # The corpora of the fuzz targets, replayed.
 add_subdirectory(fuzz)
+
+# Programs that tests start are checked for leaks in the way of support/leak_options.h.
+if(PHASOR_SANITIZE MATCHES address)
+    get_property(all_tests DIRECTORY PROPERTY TESTS)
+    foreach(test ${all_tests})
+        set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT
+            "LSAN_OPTIONS=use_tls=0:print_suppressions=0:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/support/leaks.suppressions")
+    endforeach()
+endif()
