@@ -2,6 +2,7 @@
  * becomes of it when the holder dies, stops or forks. */
 #include "cache/flight_lock.h"
 #include "support/cache_rows.h"
+#include "support/child.h"
 
 #include <signal.h>
 #include <time.h>
@@ -11,13 +12,6 @@ TestSuite(cache_flight, .init = setup, .fini = teardown);
 static struct hash key_of(const char *name)
 {
     return hash_bytes(name, strlen(name));
-}
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* A child that holds the lock of "a" until it is killed. */

@@ -1,5 +1,6 @@
 /* test_cache_layers.c - read-only layers, and the files that export makes and import takes. */
 #include "support/cache_rows.h"
+#include "support/child.h"
 
 #include <sched.h>
 #include <sys/mount.h>
@@ -314,16 +315,6 @@ static int read_only_mount_is_used(void)
     const bool good = simple_is(cache, "a") == 1 && simple_is(cache, "b") == 0 && warnings == 0;
     cache_close(cache);
     return !good;
-}
-
-static int in_child(int (*function)(void))
-{
-    const pid_t child = fork();
-    if (child == 0)
-        _exit(function());
-    int status = 1;
-    waitpid(child, &status, 0);
-    return status;
 }
 
 Test(cache_layers, serve_from_a_read_only_mount)

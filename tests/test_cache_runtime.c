@@ -1,6 +1,7 @@
 /* test_cache_runtime.c - the cache seen from a call: rows that the driver refuses, archs, archived
  * layers, reasons of a miss, and other processes that compile; on the stand-ins. */
 #include "cache/cache.h"
+#include "support/child.h"
 #include "support/leak.h"
 #include "support/runtime_case.h"
 
@@ -325,13 +326,6 @@ Test(cache_runtime, a_compile_says_what_differs_from_the_nearest_key)
 }
 
 /* -- other processes --------------------------------------------------------------------------- */
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* A stopped child that holds the turn of every kernel. */
 static pid_t holder_start(void)

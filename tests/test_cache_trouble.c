@@ -2,6 +2,7 @@
  * systems, clocks that go back, files that vanish, names that are too long. SQLite's system calls
  * are replaced where the machine cannot be made to fail. */
 #include "support/cache_rows.h"
+#include "support/child.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -371,16 +372,6 @@ static int random_user_is_served(void)
     warnings = 0;
     setenv("XDG_CACHE_HOME", "/proc/none", 1);
     return bad | memory_serves();
-}
-
-static int in_child(int (*function)(void))
-{
-    const pid_t child = fork();
-    if (child == 0)
-        _exit(function());
-    int status = 1;
-    waitpid(child, &status, 0);
-    return status;
 }
 
 Test(cache_trouble, a_user_without_a_home)

@@ -8,11 +8,9 @@
 #include "leak.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { CASES_MAX = 400, BATCH = 64 };
 
@@ -42,34 +40,6 @@ static void add_case(const char *directory, const char *kind, int set)
     } else {
         case_close(&b->exact);
     }
-}
-
-static void add_folder(const char *name)
-{
-    char directory[1024], path[1100];
-    snprintf(directory, sizeof directory, "%s/%s", PHASOR_TEST_CASES, name);
-    for (int set = 0; set < 8; set++) {
-        snprintf(path, sizeof path, "%s/inputs_%d.safetensors", directory, set);
-        if (access(path, R_OK) != 0)
-            break;
-        add_case(directory, "plain", set);
-        add_case(directory, "core", set);
-    }
-}
-
-/* All folders; PHASOR_TEST_ONLY names one. */
-static void open_cases(void)
-{
-    struct dirent **entries;
-    const int count = scandir(PHASOR_TEST_CASES, &entries, NULL, alphasort);
-    const char *only = getenv("PHASOR_TEST_ONLY");
-    for (int i = 0; i < count; i++) {
-        const char *name = entries[i]->d_name;
-        if (name[0] != '.' && !strchr(name, '.') && (!only || strcmp(only, name) == 0))
-            add_folder(name);
-        free(entries[i]);
-    }
-    free(entries);
 }
 
 static void check_case(struct both *b, struct host_module *module, int exact, int generic)
@@ -121,7 +91,7 @@ Test(generic, cases_have_the_bits_of_literal_sizes, .timeout = 900)
 {
     struct templates templates;
     cr_assert_eq(templates_load(&templates, NULL), PHASOR_OK);
-    open_cases();
+    cases_each(add_case);
     cr_assert(case_count > 0);
     for (int i = 0; i < case_count; i++) {
         struct both *b = &cases[i];

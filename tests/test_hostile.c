@@ -9,6 +9,7 @@
 #include "load/safetensors.h"
 #include "support/leak.h"
 #include "support/load_archive.h"
+#include "support/repeated.h"
 #include "support/runtime_case.h"
 
 #include <sys/resource.h>
@@ -102,17 +103,6 @@ static void tensors_refused(const char *header, size_t data, const char *message
     cr_assert(strncmp(message_get(), "bad.safetensors: ", 17) == 0, "%s", message_get());
     cr_assert(strstr(message_get(), message), "'%s' instead of '%s'", message_get(), message);
     free(bytes.at);
-}
-
-static char *repeated(const char *before, const char *part, int count, const char *after)
-{
-    struct text text = {0};
-    text_add(&text, before);
-    for (int i = 0; i < count; i++)
-        text_format(&text, part, i, i + 1);
-    text_add(&text, after);
-    cr_assert_eq(text_status(&text), PHASOR_OK);
-    return text.at;
 }
 
 /* -- every cut, every byte --------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include "graph/element.h"
 #include "graph/graph.h"
 #include "support/leak.h"
+#include "support/repeated.h"
 #include "support/world.h"
 
 #include <criterion/criterion.h>
@@ -200,17 +201,6 @@ Test(malformed, constants_of_the_file)
 }
 
 /* -- too much of everything -------------------------------------------------------------------- */
-
-static char *repeated(const char *before, const char *part, int count, const char *after)
-{
-    struct text text = {0};
-    text_add(&text, before);
-    for (int i = 0; i < count; i++)
-        text_format(&text, part, i, i + 1);
-    text_add(&text, after);
-    cr_assert_eq(text_status(&text), PHASOR_OK);
-    return text.at;
-}
 
 static void check_refused(char *text, const char *message)
 {

@@ -26,6 +26,11 @@ void text_add(struct text *text, const char *string)
     text_add_bytes(text, string, strlen(string));
 }
 
+void text_add_number(struct text *text, int64_t number)
+{
+    text_add_bytes(text, &number, sizeof number);
+}
+
 void text_format(struct text *text, const char *format, ...)
 {
     char small[256];

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct text {
     char *at; /* NUL-terminated once anything was appended */
@@ -14,6 +15,7 @@ struct text {
 
 void text_add(struct text *text, const char *string);
 void text_add_bytes(struct text *text, const void *bytes, size_t nbytes);
+void text_add_number(struct text *text, int64_t number); /* 8 bytes, as they are in memory */
 void text_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_add_json_string(
     struct text *text, const char *string); /* quoted and escaped; invalid UTF-8 becomes U+FFFD */

@@ -542,10 +542,8 @@ bool index_split(struct index_pool *pool, form a, form *rest, int64_t *constant)
 bool index_is_multiple(struct index_pool *pool, form a, int64_t n)
 {
     const struct index_form f = *form_at(pool, a);
-    dim quotient;
     for (int i = 0; i < f.count; i++)
-        if (!size_divide_exactly(pool->sizes, f.terms[i].coefficient, size_literal(pool->sizes, n),
-                                 &quotient))
+        if (!size_is_multiple(pool->sizes, f.terms[i].coefficient, n))
             return false;
     return true;
 }

@@ -471,6 +471,14 @@ phasor_status graph_rebind(struct graph *to, const struct graph *from, const dim
     return status;
 }
 
+bool graph_is_integer_input(const struct graph *graph, dim size)
+{
+    for (size_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.at[i].kind == PHASOR_INT && graph->inputs.at[i].size == size)
+            return true;
+    return false;
+}
+
 void graph_mark_live(const struct graph *graph, bool *live)
 {
     memset(live, 0, graph->nodes.count * sizeof *live);

@@ -228,5 +228,7 @@ value graph_copy_node(struct graph *to, const struct graph *from, value v, const
 /* Copies inputs, outputs, buffers and checks, with values translated by map[] (0 stays 0). Same
  * pool. */
 phasor_status graph_copy_slots(struct graph *to, const struct graph *from, const value *map);
+/* Whether this size is the value of an integer input, such as a position. */
+bool graph_is_integer_input(const struct graph *graph, dim size);
 /* Marks what outputs, written buffers and written inputs need: live[v]. */
 void graph_mark_live(const struct graph *graph, bool *live);

@@ -143,5 +143,8 @@ static inline bool size_is_literal(const struct sizes *s, dim d)
 dim size_translate(struct sizes *to, const struct sizes *from, dim d, const dim *replacement,
                    dim *memo);
 
+/* Appends the expressions from number `first` on, as numbers: how many; of each kind, literal,
+ * symbol, how many operands, and of each operand number and factor. */
+void sizes_write(const struct sizes *sizes, size_t first, struct text *out);
 void size_print(const struct sizes *sizes, dim d, struct text *out); /* "2*s25 + 1" */
 phasor_status sizes_status(const struct sizes *sizes);

@@ -1,4 +1,4 @@
-/* size_print.c - a size as text, in the form that scan_size() reads.
+/* size_print.c - a size as text, in the form that scan_size() reads, and a pool of them as numbers.
  *
  *     "2*s25 + 1", "floordiv(s0 + 1, 2)" */
 #include "graph/size.h"
@@ -55,4 +55,23 @@ void size_print(const struct sizes *sizes, dim d, struct text *out)
         size_print(sizes, n->operands[1], out);
         text_add(out, ")");
     }
+}
+
+static void node_write(const struct size_node *n, struct text *out)
+{
+    text_add_number(out, n->kind);
+    text_add_number(out, n->literal);
+    text_add_number(out, n->symbol);
+    text_add_number(out, n->count);
+    for (int i = 0; i < n->count; i++) {
+        text_add_number(out, n->kind == SIZE_SUM ? n->terms[i].term : n->operands[i]);
+        text_add_number(out, n->kind == SIZE_SUM ? n->terms[i].factor : 1);
+    }
+}
+
+void sizes_write(const struct sizes *sizes, size_t first, struct text *out)
+{
+    text_add_number(out, (int64_t)(sizes->nodes.count - first));
+    for (size_t i = first; i < sizes->nodes.count; i++)
+        node_write(&sizes->nodes.at[i], out);
 }

@@ -181,21 +181,13 @@ static phasor_status check_conditions(const struct graph *graph)
     return PHASOR_OK;
 }
 
-static bool is_integer_input(const struct graph *real, const struct size_symbol *symbol)
-{
-    for (size_t i = 0; i < real->inputs.count; i++)
-        if (real->inputs.at[i].kind == PHASOR_INT && real->inputs.at[i].size == symbol->size)
-            return true;
-    return false;
-}
-
 /* A symbol stays one in a generic plan unless it was found that its value decides. A dim of 0
  * always does: there is nothing to launch. */
 static dim bind_one(struct plan *plan, const struct graph *real, const struct size_symbol *symbol,
                     int64_t size, bool literal)
 {
     int64_t low = symbol->low;
-    if (!is_integer_input(real, symbol)) {
+    if (!graph_is_integer_input(real, symbol->size)) {
         literal |= size < 1;
         low = low > 1 ? low : 1;
     }

@@ -57,11 +57,8 @@ static bool *integer_symbols(const struct fusion *f)
 {
     const struct graph *program = f->plan->program;
     bool *marked = NEW(&f->plan->arena, bool, program->sizes->symbols.count);
-    for (size_t i = 0; marked && i < program->inputs.count; i++) {
-        const struct graph_input *in = &program->inputs.at[i];
-        for (size_t s = 0; in->kind == PHASOR_INT && s < program->sizes->symbols.count; s++)
-            marked[s] |= program->sizes->symbols.at[s].size == in->size;
-    }
+    for (size_t s = 0; marked && s < program->sizes->symbols.count; s++)
+        marked[s] = graph_is_integer_input(program, program->sizes->symbols.at[s].size);
     return marked;
 }
 

@@ -10,13 +10,6 @@
 
 #include <stdlib.h>
 
-enum { ALIGNMENT = 256 };
-
-static int64_t round_up(int64_t n)
-{
-    return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 /* A buffer is alive from the launch that stores it to the last one that may read what is stored
  * there. */
 static void extend_life(struct plan *plan, int buffer, int launch)
@@ -72,8 +65,8 @@ static phasor_status find_lives(struct plan *plan)
 static bool overlap(const struct buffer *a, const struct buffer *b)
 {
     return a->first <= b->last && b->first <= a->last &&
-           a->offset < b->offset + round_up(b->nbytes) &&
-           b->offset < a->offset + round_up(a->nbytes);
+           a->offset < b->offset + plan_round_up(b->nbytes) &&
+           b->offset < a->offset + plan_round_up(a->nbytes);
 }
 
 /* The lowest offset where `b` meets no placed buffer that lives at the same time. */
@@ -84,11 +77,11 @@ static void place(struct plan *plan, struct buffer *b, struct buffer *const *pla
         moved = false;
         for (int i = 0; i < count; i++)
             if (overlap(b, placed[i])) {
-                b->offset = placed[i]->offset + round_up(placed[i]->nbytes);
+                b->offset = placed[i]->offset + plan_round_up(placed[i]->nbytes);
                 moved = true;
             }
     }
-    const int64_t end = b->offset + round_up(b->nbytes);
+    const int64_t end = b->offset + plan_round_up(b->nbytes);
     plan->work_bytes = end > plan->work_bytes ? end : plan->work_bytes;
 }
 
@@ -113,7 +106,7 @@ phasor_status plan_memory(struct plan *plan)
             work[count++] = b;
         if (b->kind == BUFFER_TABLE) {
             b->offset = plan->table_bytes;
-            plan->table_bytes += round_up(b->nbytes);
+            plan->table_bytes += plan_round_up(b->nbytes);
         }
     }
     qsort(work, (size_t)count, sizeof *work, larger_first);

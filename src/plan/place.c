@@ -8,7 +8,6 @@
  */
 #include "plan/fusion.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

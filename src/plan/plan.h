@@ -200,6 +200,13 @@ phasor_status plan_signature(const struct plan *plan, struct text *out);
  * threads, runs of a thread. false: it does not divide so. */
 bool row_shape(int64_t length, int nbytes, int *lanes, int *threads, int *runs);
 
+/* Bytes up to where the next buffer of a workspace or table may begin. */
+static inline int64_t plan_round_up(int64_t nbytes)
+{
+    enum { ALIGNMENT = 256 };
+    return (nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
 /* For the sizes of the call. */
 static inline int64_t plan_size(const struct plan *plan, dim size)
 {

@@ -8,31 +8,10 @@
  * numbers of expressions mean equal expressions. */
 #include "plan/plan.h"
 
-static void put(struct text *out, int64_t number)
-{
-    text_add_bytes(out, &number, sizeof number);
-}
-
 static void put_many(struct text *out, const void *bytes, size_t nbytes)
 {
     if (nbytes)
         text_add_bytes(out, bytes, nbytes);
-}
-
-static void put_sizes(const struct sizes *sizes, struct text *out)
-{
-    put(out, (int64_t)sizes->nodes.count);
-    put(out, (int64_t)sizes->symbols.count);
-    for (size_t i = 0; i < sizes->nodes.count; i++) {
-        const struct size_node *n = &sizes->nodes.at[i];
-        put(out, (int64_t)n->kind << 32 | n->count);
-        put(out, n->literal);
-        put(out, n->symbol);
-        for (int k = 0; k < n->count; k++) {
-            put(out, n->kind == SIZE_SUM ? n->terms[k].term : n->operands[k]);
-            put(out, n->kind == SIZE_SUM ? n->terms[k].factor : 1);
-        }
-    }
 }
 
 /* Attributes follow from the program and the pool. */
@@ -40,7 +19,7 @@ static void put_nodes(const struct graph *graph, struct text *out)
 {
     for (value v = 1; v < graph->nodes.count; v++) {
         const struct node *n = graph_node(graph, v);
-        put(out, n->rank);
+        text_add_number(out, n->rank);
         put_many(out, n->shape, (size_t)n->rank * sizeof *n->shape);
     }
 }
@@ -62,18 +41,20 @@ static void put_kernel(const struct kernel *kernel, struct text *out)
     put_many(out, numbers, sizeof numbers);
     for (int s = 0; s < kernel->store_count; s++) {
         const struct kernel_store *store = &kernel->stores[s];
-        put(out, (int64_t)store->node << 32 | (int64_t)store->copy << 31 | store->buffer);
+        text_add_number(out,
+                        (int64_t)store->node << 32 | (int64_t)store->copy << 31 | store->buffer);
     }
 }
 
 phasor_status plan_signature(const struct plan *plan, struct text *out)
 {
-    put_sizes(&plan->sizes, out);
+    sizes_write(&plan->sizes, 0, out);
+    text_add_number(out, (int64_t)plan->sizes.symbols.count);
     put_nodes(&plan->graph, out);
-    put(out, (int64_t)plan->buffers.count);
+    text_add_number(out, (int64_t)plan->buffers.count);
     for (size_t b = 0; b < plan->buffers.count; b++)
         put_buffer(&plan->buffers.at[b], out);
-    put(out, (int64_t)plan->kernels.count);
+    text_add_number(out, (int64_t)plan->kernels.count);
     for (size_t k = 0; k < plan->kernels.count; k++)
         put_kernel(&plan->kernels.at[k], out);
     put_many(out, plan->buffer_of, plan->graph.nodes.count * sizeof *plan->buffer_of);

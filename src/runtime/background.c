@@ -2,7 +2,6 @@
 #include "runtime/background.h"
 
 #include "base/log.h"
-#include "runtime/runtime.h"
 #include "runtime/job.h"
 #include "runtime/upgrade.h"
 
@@ -121,7 +120,7 @@ void background_close(struct background *background)
 
 /* -- the queue --------------------------------------------------------------------------------- */
 
-void background_add(struct phasor_runtime *runtime, struct specialisation *spec, int later)
+void background_add(struct phasor_runtime *runtime, struct specialisation *spec, enum later later)
 {
     struct background *background = &runtime->background;
     if (background->process != getpid() || runtime->options.background_threads < 1)
@@ -130,7 +129,7 @@ void background_add(struct phasor_runtime *runtime, struct specialisation *spec,
     if (!work)
         return;
     work->spec = spec;
-    work->later = (enum later)later;
+    work->later = later;
     flight_retain(&spec->program->specialisations, &spec->flight);
     pthread_mutex_lock(&background->lock);
     work->next = background->first;
@@ -166,14 +165,6 @@ static bool is_busy(const struct background *background, const struct phasor_pro
     return false;
 }
 
-static bool is_queued(const struct background *background, const struct phasor_program *program)
-{
-    for (const struct background_work *work = background->first; work; work = work->next)
-        if (work->spec->program == program)
-            return true;
-    return false;
-}
-
 void background_forget(struct phasor_runtime *runtime, const struct phasor_program *program)
 {
     struct background *background = &runtime->background;
@@ -188,14 +179,4 @@ void background_forget(struct phasor_runtime *runtime, const struct phasor_progr
         work_free(list);
         list = next;
     }
-}
-
-void background_wait(struct phasor_runtime *runtime, const struct phasor_program *program)
-{
-    struct background *background = &runtime->background;
-    pthread_mutex_lock(&background->lock);
-    while (background->process == getpid() && background->started &&
-           (is_busy(background, program) || is_queued(background, program)))
-        pthread_cond_wait(&background->idle, &background->lock);
-    pthread_mutex_unlock(&background->lock);
 }

@@ -18,6 +18,14 @@ struct phasor_program;
 struct phasor_runtime;
 struct specialisation;
 
+/* What is done for a specialisation in the background. */
+enum later {
+    LATER_EXACT, /* its sizes came again: exact kernels where they pay */
+    LATER_ANY,   /* its class serves a second call: kernels for any strides and alignments, so that
+                    no other class need be waited for */
+    LATER_CLASS  /* it makes do with those: the kernels of its own class, then it is made anew */
+};
+
 struct background {
     pthread_mutex_t lock;
     pthread_cond_t wake, idle;
@@ -31,10 +39,8 @@ struct background {
 void background_init(struct background *background);
 /* All programs are closed. */
 void background_close(struct background *background);
-/* Queues work (enum later) for the specialisation, of which the caller has a reference; nothing
- * happens when there is no memory or no thread for it. */
-void background_add(struct phasor_runtime *runtime, struct specialisation *spec, int later);
+/* Queues work for the specialisation, of which the caller has a reference; nothing happens when
+ * there is no memory or no thread for it. */
+void background_add(struct phasor_runtime *runtime, struct specialisation *spec, enum later later);
 /* Drops the program's work and waits for what is being done for it. */
 void background_forget(struct phasor_runtime *runtime, const struct phasor_program *program);
-/* Waits until nothing is queued or being done for it. */
-void background_wait(struct phasor_runtime *runtime, const struct phasor_program *program);

@@ -1,6 +1,6 @@
 /* blob.h - numbers and bytes of a row of the cache: written, and read with nothing taken on trust.
  *
- *     put_number(out, 3), put_bytes(out, "mul", 3)     3 as 8 bytes, little-endian; 3 and "mul"
+ *     text_add_number(out, 3), put_bytes(out, "mul", 3)     3 as 8 bytes, little-endian; 3 and "mul"
  *
  * A reader that finds something wrong stays bad, and gives zeros from there on. */
 #pragma once
@@ -11,14 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static inline void put_number(struct text *out, int64_t number)
-{
-    text_add_bytes(out, &number, sizeof number);
-}
-
 static inline void put_bytes(struct text *out, const void *bytes, size_t nbytes)
 {
-    put_number(out, (int64_t)nbytes);
+    text_add_number(out, (int64_t)nbytes);
     text_add_bytes(out, bytes, nbytes);
 }
 

@@ -85,6 +85,16 @@ static void kernel_key_read(const char *key, size_t size, struct fields *fields)
     fields->code_size = (size_t)(end - at);
 }
 
+void plan_key_begin(const struct phasor_runtime *runtime, const char *kind, const char *mode,
+                    struct text *out)
+{
+    char templates[HASH_TEXT];
+    hash_text(runtime->templates.hash, templates);
+    text_format(out, "phasor %s %s %s %srules=%d fma=%d own=%d", kind, runtime->arch, templates,
+                mode, (int)runtime->options.rules, !runtime->options.no_fma,
+                runtime->options.own_outputs);
+}
+
 /* "phasor plan 1 sm_90 3f0c... exact rules=0 fma=1 own=0 12\n": words without a name get one by
  * their place. The last one counts the words of the call, which come behind the line. */
 static void plan_key_read(const char *key, size_t size, struct fields *fields, size_t *word_count)

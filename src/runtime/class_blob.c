@@ -16,30 +16,16 @@ enum { COUNT_MAX = 1 << 20, KERNEL_BYTES_MAX = 4096, BLOCK_MAX = 1024, OPERANDS_
 
 /* -- writing ----------------------------------------------------------------------------------- */
 
-static void put_expression(struct text *out, const struct size_node *n)
-{
-    put_number(out, n->kind);
-    put_number(out, n->literal);
-    put_number(out, n->symbol);
-    put_number(out, n->count);
-    for (int i = 0; i < n->count; i++) {
-        put_number(out, n->kind == SIZE_SUM ? n->terms[i].term : n->operands[i]);
-        put_number(out, n->kind == SIZE_SUM ? n->terms[i].factor : 1);
-    }
-}
-
 static void put_sizes(struct text *out, const struct sizes *sizes, size_t first)
 {
-    put_number(out, (int64_t)(sizes->nodes.count - first));
-    for (size_t i = first; i < sizes->nodes.count; i++)
-        put_expression(out, &sizes->nodes.at[i]);
-    put_number(out, (int64_t)sizes->guards.count);
+    sizes_write(sizes, first, out);
+    text_add_number(out, (int64_t)sizes->guards.count);
     for (size_t i = 0; i < sizes->guards.count; i++) {
         const struct size_guard *guard = &sizes->guards.at[i];
-        put_number(out, guard->kind);
-        put_number(out, guard->a);
-        put_number(out, guard->b);
-        put_number(out, guard->answer);
+        text_add_number(out, guard->kind);
+        text_add_number(out, guard->a);
+        text_add_number(out, guard->b);
+        text_add_number(out, guard->answer);
     }
 }
 
@@ -49,19 +35,19 @@ static void put_kernel(struct text *out, const struct kernel *kernel,
     put_bytes(out, made->name, strlen(made->name));
     put_bytes(out, made->operators, strlen(made->operators));
     put_bytes(out, made->key_bytes, made->key_size);
-    put_number(out, kernel->setup);
-    put_number(out, kernel->sizes_inside);
-    put_number(out, kernel->gains);
-    put_number(out, kernel->block);
-    put_number(out, kernel->grid);
-    put_number(out, kernel->bytes);
-    put_number(out, kernel->argument_bytes);
-    put_number(out, kernel->flag_argument);
-    put_number(out, kernel->argument_count);
+    text_add_number(out, kernel->setup);
+    text_add_number(out, kernel->sizes_inside);
+    text_add_number(out, kernel->gains);
+    text_add_number(out, kernel->block);
+    text_add_number(out, kernel->grid);
+    text_add_number(out, kernel->bytes);
+    text_add_number(out, kernel->argument_bytes);
+    text_add_number(out, kernel->flag_argument);
+    text_add_number(out, kernel->argument_count);
     for (int i = 0; i < kernel->argument_count; i++) {
-        put_number(out, kernel->arguments[i].kind);
-        put_number(out, kernel->arguments[i].buffer);
-        put_number(out, kernel->arguments[i].size);
+        text_add_number(out, kernel->arguments[i].kind);
+        text_add_number(out, kernel->arguments[i].buffer);
+        text_add_number(out, kernel->arguments[i].size);
     }
 }
 
@@ -69,7 +55,7 @@ phasor_status class_write(const struct plan_class *class, struct text *out)
 {
     text_add(out, magic);
     put_sizes(out, &class->plan->sizes, class->planned);
-    put_number(out, class->recipe.kernel_count);
+    text_add_number(out, class->recipe.kernel_count);
     for (int k = 0; k < class->recipe.kernel_count; k++)
         put_kernel(out, &class->plan->kernels.at[k], &class->recipe.kernels[k]);
     return text_status(out);

@@ -11,6 +11,8 @@
  */
 #include "runtime/runtime.h"
 
+#include "runtime/cache_key.h"
+
 #include <string.h>
 
 static void class_free(struct plan_class *class, struct phasor_runtime *runtime)
@@ -83,12 +85,8 @@ static phasor_status recipe_from_class(const struct plan_classes *classes, struc
 static phasor_status class_key(const struct phasor_program *program, const struct text *signature,
                                struct text *out)
 {
-    const struct phasor_runtime *runtime = program->runtime;
-    char templates[HASH_TEXT];
-    hash_text(runtime->templates.hash, templates);
-    text_format(out, "phasor class 1 %s %s rules=%d fma=%d own=%d\n", runtime->arch, templates,
-                (int)runtime->options.rules, !runtime->options.no_fma,
-                runtime->options.own_outputs);
+    plan_key_begin(program->runtime, "class 1", "", out);
+    text_add(out, "\n");
     text_add_bytes(out, program->canonical, program->canonical_size);
     text_add_bytes(out, signature->at, signature->length);
     return text_status(out);

@@ -79,6 +79,3 @@ bool class_read(struct plan_class *class, const void *bytes, size_t nbytes, phas
 /* tables.c: whether tables of a class can be shared, once it has its sources. */
 void shared_tables_init(struct shared_tables *tables, const struct plan *plan);
 void shared_tables_free(struct shared_tables *tables);
-/* Takes memory and offsets over. */
-void shared_tables_replace(struct shared_tables *tables, struct memory *memory, int64_t *offsets,
-                           int64_t rows);

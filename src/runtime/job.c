@@ -22,12 +22,8 @@
 /* Everything that a recipe depends on. The graph stands whole in it: a hash alone never decides. */
 static phasor_status job_key(struct job *job)
 {
-    const struct phasor_options *options = &job->runtime->options;
-    char templates[HASH_TEXT];
-    hash_text(job->runtime->templates.hash, templates);
-    text_format(&job->key, "phasor plan 1 %s %s exact rules=%d fma=%d own=%d %zu\n",
-                job->runtime->arch, templates, (int)options->rules, !options->no_fma,
-                options->own_outputs, job->call->word_count);
+    plan_key_begin(job->runtime, "plan 1", "exact ", &job->key);
+    text_format(&job->key, " %zu\n", job->call->word_count);
     text_add_bytes(&job->key, job->call->words, job->call->word_count * sizeof *job->call->words);
     text_add_bytes(&job->key, job->program->canonical, job->program->canonical_size);
     job->hash = hash_bytes(text_get(&job->key), job->key.length);
@@ -78,19 +74,20 @@ static phasor_status recipe_to_cache(struct job *job)
     return status;
 }
 
-static phasor_status recipe_from_plan(struct job *job)
+phasor_status recipe_from_plan(struct phasor_program *program, const struct call_shape *shape,
+                               struct recipe *out)
 {
-    struct phasor_program *program = job->program;
-    const struct plan_options options = {.own_outputs = job->runtime->options.own_outputs};
+    const struct phasor_runtime *runtime = program->runtime;
+    const struct plan_options options = {.own_outputs = runtime->options.own_outputs};
     struct plan plan = {0};
     phasor_status status =
-        plan_make(program_logical(program), program_real(program), &job->shape, &options, &plan);
-    if (status == PHASOR_OK && job->shape.outputs)
-        status = recipe_find_in_place(&job->spec->recipe, &plan, &job->shape);
+        plan_make(program_logical(program), program_real(program), shape, &options, &plan);
+    if (status == PHASOR_OK && shape->outputs)
+        status = recipe_find_in_place(out, &plan, shape);
     if (status == PHASOR_OK)
-        status = codegen_plan(&plan, &job->runtime->templates);
+        status = codegen_plan(&plan, &runtime->templates);
     if (status == PHASOR_OK)
-        status = recipe_make(&job->spec->recipe, &plan, job->runtime->templates.hash);
+        status = recipe_make(out, &plan, runtime->templates.hash);
     plan_free(&plan);
     return status;
 }
@@ -186,15 +183,24 @@ static phasor_status job_kernels(struct job *job, bool *missing)
     return PHASOR_OK;
 }
 
-/* The class was in the cache and a kernel of it is not: its source is generated after all. */
-static phasor_status job_without_cache(struct job *job)
+/* Back to before there was a recipe. */
+static void job_drop(struct job *job)
 {
-    bool missing;
-    classes_forget(&job->program->classes, job->spec->class);
     kernels_release(job->spec);
     recipe_free(&job->spec->recipe);
     job->spec->shape = NULL;
-    TRY(recipe_from_class(job, CLASS_GENERATED, false));
+}
+
+/* Where the class was in the cache and a kernel of it is not, its source is generated after all. */
+static phasor_status job_class_kernels(struct job *job, bool any)
+{
+    bool missing;
+    TRY(job_kernels(job, &missing));
+    if (!missing)
+        return PHASOR_OK;
+    classes_forget(&job->program->classes, job->spec->class);
+    job_drop(job);
+    TRY(recipe_from_class(job, CLASS_GENERATED, any));
     TRY(job_kernels(job, &missing));
     return job_keep_shape(job);
 }
@@ -208,8 +214,7 @@ static phasor_status job_from_cache(struct job *job, bool *found)
     if (!missing)
         return PHASOR_OK;
     *found = false;
-    kernels_release(job->spec);
-    recipe_free(&job->spec->recipe);
+    job_drop(job);
     return PHASOR_OK;
 }
 
@@ -220,7 +225,6 @@ void job_open(struct job *job, struct call *call, struct specialisation *spec)
     *job = (struct job){
         .call = call, .program = call->program, .runtime = call->program->runtime, .spec = spec};
     spec->program = call->program;
-    pthread_mutex_init(&spec->lock, NULL);
 }
 
 /* A class that nobody has: where kernels for any strides and alignments are there, they serve until
@@ -254,7 +258,7 @@ static phasor_status job_begin_exact(struct job *job)
     TRY(job_bind(job));
     TRY(job_key(job));
     TRY(job_from_cache(job, &job->found));
-    return job->found ? PHASOR_OK : recipe_from_plan(job);
+    return job->found ? PHASOR_OK : recipe_from_plan(job->program, &job->shape, &job->spec->recipe);
 }
 
 /* A program without dynamic sizes is exact in every mode. */
@@ -277,22 +281,12 @@ static phasor_status class_prepare(struct specialisation *spec, bool any)
                       .runtime = spec->program->runtime,
                       .spec = &probe,
                       .shape = *spec->shape};
-    bool missing = false;
     phasor_status status = recipe_from_class(&job, CLASS_STORED, any);
     if (status == PHASOR_OK)
-        status = job_kernels(&job, &missing);
-    if (status == PHASOR_OK && missing) {
-        classes_forget(&job.program->classes, probe.class);
-        kernels_release(&probe);
-        recipe_free(&probe.recipe);
-        status = recipe_from_class(&job, CLASS_GENERATED, any);
-        if (status == PHASOR_OK)
-            status = job_kernels(&job, &missing);
-    }
+        status = job_class_kernels(&job, any);
     if (status == PHASOR_OK)
         status = classes_hold(job.program, probe.class, probe.kernels);
-    kernels_release(&probe);
-    recipe_free(&probe.recipe);
+    job_drop(&job);
     return status;
 }
 
@@ -312,10 +306,8 @@ static phasor_status job_kernels_stored(struct job *job, phasor_status failed)
 {
     struct text why = {0};
     text_add(&why, message_get());
-    kernels_release(job->spec);
-    recipe_free(&job->spec->recipe);
+    job_drop(job);
     job->spec->class = NULL;
-    job->spec->shape = NULL;
     job->spec->makes_do = false;
     phasor_status status = job_bind(job);
     if (status == PHASOR_OK)
@@ -330,10 +322,7 @@ static phasor_status job_kernels_stored(struct job *job, phasor_status failed)
 
 static phasor_status job_kernels_generic(struct job *job)
 {
-    bool missing;
-    phasor_status status = job_kernels(job, &missing);
-    if (status == PHASOR_OK && missing)
-        status = job_without_cache(job);
+    phasor_status status = job_class_kernels(job, false);
     if (job->runtime->options.mode == PHASOR_MODE_AUTO && !job->ready_only &&
         (status == PHASOR_ERROR_COMPILE || status == PHASOR_NOT_READY))
         status = job_kernels_stored(job, status);

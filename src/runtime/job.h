@@ -30,6 +30,9 @@ phasor_status job_end(struct job *job);
 void job_close(struct job *job, phasor_status status);
 
 phasor_status job_bind(struct job *job);
+/* With literal sizes: plan, sources, and what a call needs of them. */
+phasor_status recipe_from_plan(struct phasor_program *program, const struct call_shape *shape,
+                               struct recipe *out);
 void kernels_release(struct specialisation *spec);
 
 /* Work in the background other than an upgrade. */

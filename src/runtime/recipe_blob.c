@@ -23,66 +23,66 @@ static void put_kernel(struct text *out, const struct recipe_kernel *kernel)
     put_bytes(out, kernel->name, strlen(kernel->name));
     put_bytes(out, kernel->operators, strlen(kernel->operators));
     put_bytes(out, kernel->key_bytes, kernel->key_size);
-    put_number(out, kernel->setup);
-    put_number(out, kernel->grid);
-    put_number(out, kernel->block);
-    put_number(out, kernel->argument_bytes);
-    put_number(out, kernel->flag_argument);
-    put_number(out, kernel->bytes);
-    put_number(out, kernel->argument_count);
+    text_add_number(out, kernel->setup);
+    text_add_number(out, kernel->grid);
+    text_add_number(out, kernel->block);
+    text_add_number(out, kernel->argument_bytes);
+    text_add_number(out, kernel->flag_argument);
+    text_add_number(out, kernel->bytes);
+    text_add_number(out, kernel->argument_count);
     for (int i = 0; i < kernel->argument_count; i++) {
-        put_number(out, kernel->arguments[i].is_buffer);
-        put_number(out, kernel->arguments[i].is_buffer ? kernel->arguments[i].buffer
-                                                       : kernel->arguments[i].size);
+        text_add_number(out, kernel->arguments[i].is_buffer);
+        text_add_number(out, kernel->arguments[i].is_buffer ? kernel->arguments[i].buffer
+                                                            : kernel->arguments[i].size);
     }
 }
 
 static void put_buffer(struct text *out, const struct recipe_buffer *buffer)
 {
-    put_number(out, buffer->kind);
-    put_number(out, buffer->index);
-    put_number(out, buffer->offset);
-    put_number(out, buffer->nbytes);
-    put_number(out, buffer->alignment);
+    text_add_number(out, buffer->kind);
+    text_add_number(out, buffer->index);
+    text_add_number(out, buffer->offset);
+    text_add_number(out, buffer->nbytes);
+    text_add_number(out, buffer->alignment);
 }
 
 static void put_output(struct text *out, const struct plan_output *output)
 {
-    put_number(out, output->tensor);
-    put_number(out, output->memory);
-    put_number(out, output->index);
-    put_number(out, output->dtype);
-    put_number(out, output->offset);
-    put_number(out, output->integer);
-    put_number(out, output->scalar_buffer);
-    put_number(out, output->rank);
+    text_add_number(out, output->tensor);
+    text_add_number(out, output->memory);
+    text_add_number(out, output->index);
+    text_add_number(out, output->dtype);
+    text_add_number(out, output->offset);
+    text_add_number(out, output->integer);
+    text_add_number(out, output->scalar_buffer);
+    text_add_number(out, output->rank);
     for (int d = 0; d < output->rank; d++) {
-        put_number(out, output->sizes[d]);
-        put_number(out, output->strides[d]);
+        text_add_number(out, output->sizes[d]);
+        text_add_number(out, output->strides[d]);
     }
 }
 
 phasor_status recipe_write(const struct recipe *recipe, struct text *out)
 {
     text_add(out, magic);
-    put_number(out, recipe->kernel_count);
-    put_number(out, recipe->buffer_count);
-    put_number(out, recipe->output_count);
-    put_number(out, recipe->memory_count);
-    put_number(out, recipe->in_place_count);
-    put_number(out, recipe->work_bytes);
-    put_number(out, recipe->table_bytes);
+    text_add_number(out, recipe->kernel_count);
+    text_add_number(out, recipe->buffer_count);
+    text_add_number(out, recipe->output_count);
+    text_add_number(out, recipe->memory_count);
+    text_add_number(out, recipe->in_place_count);
+    text_add_number(out, recipe->work_bytes);
+    text_add_number(out, recipe->table_bytes);
     for (int i = 0; i < recipe->buffer_count; i++)
         put_buffer(out, &recipe->buffers[i]);
     for (int i = 0; i < recipe->kernel_count; i++)
         put_kernel(out, &recipe->kernels[i]);
     for (int i = 0; i < recipe->memory_count; i++)
-        put_number(out, recipe->memories[i]);
+        text_add_number(out, recipe->memories[i]);
     for (int i = 0; i < recipe->output_count; i++)
         put_output(out, &recipe->outputs[i]);
     for (int i = 0; i < recipe->in_place_count; i++) {
-        put_number(out, recipe->in_place[i].output);
-        put_number(out, recipe->in_place[i].input);
+        text_add_number(out, recipe->in_place[i].output);
+        text_add_number(out, recipe->in_place[i].input);
     }
     return text_status(out);
 }

@@ -256,15 +256,6 @@ struct workspace {
     struct workspace *next;
 };
 
-/* What is done for a specialisation in the background. */
-enum later {
-    LATER_NOTHING,
-    LATER_EXACT, /* its sizes came again: exact kernels where they pay */
-    LATER_ANY,   /* its class serves a second call: kernels for any strides and alignments, so that
-                    no other class need be waited for */
-    LATER_CLASS  /* it makes do with those: the kernels of its own class, then it is made anew */
-};
-
 struct specialisation {
     struct flight flight; /* first */
     struct phasor_program *program;
@@ -274,7 +265,6 @@ struct specialisation {
     struct launch *launches; /* those of every call */
     int launch_count, setup_count;
     struct memory *table;
-    pthread_mutex_t lock;
     /* CPU */
     struct plan_class
         *class;       /* whose kernels it has, with sizes as arguments; NULL: literal sizes */

@@ -56,7 +56,6 @@ void specialisation_destroy(struct flight *entry)
     kernels_release(spec);
     recipe_free(&spec->recipe);
     plan_free(&spec->bound);
-    pthread_mutex_destroy(&spec->lock);
 }
 
 /* Once for a class: from its second call on. */
@@ -84,9 +83,11 @@ static void specialisation_made(struct specialisation *spec)
 /* Sizes that come again are worth literals. A count that two threads raise at once may lose one. */
 static void specialisation_used(struct specialisation *spec)
 {
+    if (!has_later_work(spec))
+        return;
     const uint64_t uses = specialisation_uses(spec) + 1;
     __atomic_store_n(&spec->uses, uses, __ATOMIC_RELAXED);
-    if (uses != 1 || !has_later_work(spec))
+    if (uses != 1)
         return;
     any_ask(spec);
     if (upgrade_is_wanted(spec))

@@ -19,12 +19,7 @@
 #include <string.h>
 
 /* Kernels that fill more than is needed count below 2^31. */
-enum { TABLE_ALIGNMENT = 256, ROWS_BYTES_FIRST = 1 << 20, BYTES_MOST = 1 << 30 };
-
-static int64_t round_up(int64_t n)
-{
-    return (n + TABLE_ALIGNMENT - 1) / TABLE_ALIGNMENT * TABLE_ALIGNMENT;
-}
+enum { ROWS_BYTES_FIRST = 1 << 20, BYTES_MOST = 1 << 30 };
 
 /* -- whether they can be shared ---------------------------------------------------------------- */
 
@@ -201,9 +196,20 @@ static phasor_status grown_recipe(const struct plan_class *class, const int64_t 
             nbytes *= values[buffer->sizes[d]];
         out->buffers[b].offset = out->table_bytes;
         out->buffers[b].nbytes = nbytes;
-        out->table_bytes += round_up(nbytes);
+        out->table_bytes += plan_round_up(nbytes);
     }
     return PHASOR_OK;
+}
+
+/* Takes memory and offsets over. */
+static void shared_tables_replace(struct shared_tables *tables, struct memory *memory,
+                                  int64_t *offsets, int64_t rows)
+{
+    memory_release(tables->memory);
+    memory_free(tables->offsets);
+    tables->memory = memory;
+    tables->offsets = offsets;
+    tables->rows = rows;
 }
 
 static phasor_status tables_grow(struct specialisation *spec, struct launcher *l, int64_t rows)
@@ -233,16 +239,6 @@ static phasor_status tables_grow(struct specialisation *spec, struct launcher *l
     }
     recipe_free(&grown);
     return status;
-}
-
-void shared_tables_replace(struct shared_tables *tables, struct memory *memory, int64_t *offsets,
-                           int64_t rows)
-{
-    memory_release(tables->memory);
-    memory_free(tables->offsets);
-    tables->memory = memory;
-    tables->offsets = offsets;
-    tables->rows = rows;
 }
 
 /* More rows than are needed are welcome, but no call fails for them: other expressions of the plan

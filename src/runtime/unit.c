@@ -10,7 +10,6 @@
 #include "codegen/join.h"
 #include "compile/cubin.h"
 #include "runtime/cache_key.h"
-#include "runtime/cache_key.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -9,6 +9,7 @@
  */
 #include "runtime/upgrade.h"
 
+#include "runtime/job.h"
 #include "runtime/launches.h"
 
 static const struct kernel *class_kernel(const struct specialisation *spec, int k)
@@ -37,22 +38,6 @@ bool upgrade_is_wanted(const struct specialisation *spec)
 
 /* -- the plan ---------------------------------------------------------------------------------- */
 
-static phasor_status exact_recipe(struct specialisation *spec, struct recipe *out)
-{
-    struct phasor_program *program = spec->program;
-    const struct phasor_runtime *runtime = program->runtime;
-    const struct plan_options options = {.own_outputs = runtime->options.own_outputs};
-    struct plan plan = {0};
-    phasor_status status =
-        plan_make(program_logical(program), program_real(program), spec->shape, &options, &plan);
-    if (status == PHASOR_OK)
-        status = codegen_plan(&plan, &runtime->templates);
-    if (status == PHASOR_OK)
-        status = recipe_make(out, &plan, runtime->templates.hash);
-    plan_free(&plan);
-    return status;
-}
-
 static bool same_plan(const struct recipe *a, const struct recipe *b)
 {
     bool same = a->kernel_count == b->kernel_count && a->buffer_count == b->buffer_count;
@@ -64,7 +49,7 @@ static bool same_plan(const struct recipe *a, const struct recipe *b)
 
 static phasor_status upgrade_plan_in(struct specialisation *spec, struct upgrade *upgrade)
 {
-    TRY(exact_recipe(spec, &upgrade->recipe));
+    TRY(recipe_from_plan(spec->program, spec->shape, &upgrade->recipe));
     if (!same_plan(&spec->recipe, &upgrade->recipe))
         return fail(PHASOR_ERROR_COMPILE, "%s: the plan with literal sizes has other kernels",
                     program_logical(spec->program)->name);

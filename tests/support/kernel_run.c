@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -337,4 +339,33 @@ bool tensors_equal_bits(const struct eval_tensor *a, const struct eval_tensor *b
                    false;
     }
     return true;
+}
+
+/* -- all cases --------------------------------------------------------------------------------- */
+
+static void folder_each(const char *name, case_function *function)
+{
+    char directory[1024], path[1100];
+    snprintf(directory, sizeof directory, "%s/%s", PHASOR_TEST_CASES, name);
+    for (int set = 0; set < 8; set++) {
+        snprintf(path, sizeof path, "%s/inputs_%d.safetensors", directory, set);
+        if (access(path, R_OK) != 0)
+            break;
+        function(directory, "plain", set);
+        function(directory, "core", set);
+    }
+}
+
+void cases_each(case_function *function)
+{
+    struct dirent **entries;
+    const int count = scandir(PHASOR_TEST_CASES, &entries, NULL, alphasort);
+    const char *only = getenv("PHASOR_TEST_ONLY");
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        if (name[0] != '.' && !strchr(name, '.') && (!only || strcmp(only, name) == 0))
+            folder_each(name, function);
+        free(entries[i]);
+    }
+    free(entries);
 }

@@ -32,6 +32,11 @@ struct case_run {
     uint32_t flag;
 };
 
+/* All folders of cases in turn, or the one that PHASOR_TEST_ONLY names: both forms and every input
+ * set of each. */
+typedef void case_function(const char *directory, const char *kind, int set);
+void cases_each(case_function *function);
+
 /* kind: "plain" or "core". real is empty when the rules refuse the program. */
 phasor_status case_open(struct case_run *c, const char *directory, const char *kind, int set,
                         const struct rewrite_options *options);
