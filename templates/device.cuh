@@ -61,8 +61,8 @@ DEVICE u32 product_high(u32 x, u32 y) { return __umulhi(x, y); }
 DEVICE u32 quotient(u32 x, divisor n) { return product_high(x << 1, n.multiplier) >> n.shift; }
 DEVICE u32 remainder(u32 x, divisor by, u32 n) { return x - quotient(x, by) * n; }
 
-// ---- memory: runs of 1 to 16 bytes, indexed in runs. read: the kernel never writes there; stream:
-// not read again soon ----
+// ---- memory: runs of 1 to 16 bytes, indexed in runs. read: the kernel never writes there; keep:
+// the same, read again after much else was read; stream: not read again soon ----
 template <class V> DEVICE V load_as(const void *p, u64 i) { return ((const V *)p)[i]; }
 DEVICE vec4 load1(const void *p, u64 i) { return vec4{{((const unsigned char *)p)[i]}}; }
 DEVICE vec4 load2(const void *p, u64 i) { return vec4{{((const unsigned short *)p)[i]}}; }
@@ -80,6 +80,9 @@ DEVICE void store16(void *p, u64 i, vec16 v) { ((vec16 *)p)[i] = v; }
 #define read4 load4
 #define read8 load8
 #define read16 load16
+#define keep4 load4
+#define keep8 load8
+#define keep16 load16
 #define stream1 store1
 #define stream2 store2
 #define stream4 store4
@@ -109,6 +112,42 @@ DEVICE vec16 read16(const void *p, u64 i)
     const uint4 v = __ldg((const uint4 *)p + i);
     return vec16{{v.x, v.y, v.z, v.w}};
 }
+#if __CUDA_ARCH__ >= 800
+DEVICE u64 kept()
+{
+    u64 policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+DEVICE vec4 keep4(const void *p, u64 i)
+{
+    vec4 v;
+    asm("ld.global.nc.L2::cache_hint.u32 %0, [%1], %2;"
+        : "=r"(v.w[0])
+        : "l"((const u32 *)p + i), "l"(kept()));
+    return v;
+}
+DEVICE vec8 keep8(const void *p, u64 i)
+{
+    vec8 v;
+    asm("ld.global.nc.L2::cache_hint.v2.u32 {%0, %1}, [%2], %3;"
+        : "=r"(v.w[0]), "=r"(v.w[1])
+        : "l"((const vec8 *)p + i), "l"(kept()));
+    return v;
+}
+DEVICE vec16 keep16(const void *p, u64 i)
+{
+    vec16 v;
+    asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+        : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
+        : "l"((const vec16 *)p + i), "l"(kept()));
+    return v;
+}
+#else
+#define keep4 read4
+#define keep8 read8
+#define keep16 read16
+#endif
 DEVICE void store8(void *p, u64 i, vec8 v) { ((uint2 *)p)[i] = make_uint2(v.w[0], v.w[1]); }
 DEVICE void store16(void *p, u64 i, vec16 v)
 {
@@ -129,6 +168,9 @@ DEVICE void stream16(void *p, u64 i, vec16 v)
     __stcs((uint4 *)p + i, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
 }
 #endif
+
+#define keep1 read1
+#define keep2 read2
 
 // ---- bf16 and f16: pairs in a word, rounded to nearest even ----
 DEVICE float bf16_low(u32 pair) { return f32_from(pair << 16); }

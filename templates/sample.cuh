@@ -4,6 +4,7 @@
 #define KERNEL sample
 #define BLOCK 128
 #define SIDE 1
+#define RESIDENT 8
 #define COUNT a.n
 #define LENGTH a.length
 #define PARTS 2

@@ -375,6 +375,24 @@ Test(index, simplifications_of_the_header)
     ASSERT_NO_LEAKS();
 }
 
+Test(index, what_repeats)
+{
+    struct facts f;
+    open_facts(&f, 1 << 20);
+    const form row = over(&f, f.i, 512), column = rest_of(&f, f.i, 16);
+    const form table = index_add(&f.pool, times(&f, rest_of(&f, row, 256), 32, 0), column);
+    cr_expect(index_repeats(&f.pool, column));
+    cr_expect(index_repeats(&f.pool, table), "row %% 256 comes 8 times");
+    cr_expect_not(index_repeats(&f.pool, rest_of(&f, row, 2048)), "there are no more rows");
+    cr_expect_not(index_repeats(&f.pool, index_add(&f.pool, times(&f, row, 32, 0), column)));
+    cr_expect_not(index_repeats(&f.pool, f.i));
+    cr_expect_not(index_repeats(&f.pool, 0), "one place");
+    const form read = index_value(&f.pool, 1, size_literal(&f.sizes, 100));
+    cr_expect_not(index_repeats(&f.pool, rest_of(&f, read, 10)), "what was read is anything");
+    close_facts(&f);
+    ASSERT_NO_LEAKS();
+}
+
 Test(index, digits_of_digits)
 {
     struct facts f;

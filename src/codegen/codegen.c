@@ -91,16 +91,24 @@ phasor_status kernel_pointer(struct kernel_builder *builder, int buffer, bool wr
     return builder->pointers[buffer] < 0 ? fail_memory() : PHASOR_OK;
 }
 
-void kernel_define(struct kernel_builder *builder, const char *name, dim size)
+static void define_size(struct kernel_builder *builder, const char *name, dim size, bool literal)
 {
     const struct sizes *sizes = &builder->plan->sizes;
     text_format(&builder->defines, "#define %s ", name);
-    if (size_is_literal(sizes, size))
+    if (literal)
         text_format(&builder->defines, "%lld%s\n", (long long)size_value(sizes, size),
                     kernel_is_wide(builder) ? "ull" : "u");
     else
         text_format(&builder->defines, "a.n%d\n",
                     argument_find(&builder->arguments, ARGUMENT_SIZE, 0, size));
+}
+
+/* Kernels that fill tables run once for a length, and often differ between lengths in these numbers
+ * alone: as arguments, they leave one kernel for all lengths. */
+void kernel_define(struct kernel_builder *builder, const char *name, dim size)
+{
+    const bool literal = size_is_literal(&builder->plan->sizes, size);
+    define_size(builder, name, size, literal && !builder->kernel->setup);
 }
 
 phasor_status kernel_pointers(struct kernel_builder *builder)
@@ -123,9 +131,10 @@ bool kernel_is_wide(const struct kernel_builder *builder)
 
 void kernel_define_length(struct kernel_builder *builder, dim length)
 {
-    if (!size_is_literal(&builder->plan->sizes, length))
+    const bool literal = size_is_literal(&builder->plan->sizes, length);
+    if (!literal)
         builder->arguments.sizes_inside = builder->arguments.gains = true;
-    kernel_define(builder, "LENGTH", length);
+    define_size(builder, "LENGTH", length, literal);
 }
 
 /* -- the source -------------------------------------------------------------------------------- */
@@ -199,7 +208,7 @@ static const struct {
     phasor_status (*build)(struct kernel_builder *);
 } kinds[] = {
     [KERNEL_MAP] = {"map.cu", offsetof(struct templates, map), kernel_map},
-    [KERNEL_ROW] = {"map.cu", offsetof(struct templates, map), kernel_row},
+    [KERNEL_ROW] = {"row.cu", offsetof(struct templates, row), kernel_row},
     [KERNEL_SCATTER] = {"map.cu", offsetof(struct templates, map), kernel_scatter},
     [KERNEL_REDUCE] = {"reduce.cu", offsetof(struct templates, reduce), kernel_reduce},
     [KERNEL_SCAN] = {"scan.cu", offsetof(struct templates, scan), kernel_scan},

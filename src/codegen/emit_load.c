@@ -158,6 +158,15 @@ form emit_run_index(struct emitter *emitter, form rest, int64_t start, int width
     return width == 1 ? whole : index_divide(index, whole, size_literal(index->sizes, width));
 }
 
+/* What is read again in later passes over the same elements is kept in the cache, before what is
+ * read once: a table of angles that all batches share. */
+static const char *load_function(const struct emitter *emitter, const struct chunk *c)
+{
+    if (emitter->written[c->buffer])
+        return "load";
+    return index_repeats(&emitter->trace->index, c->rest) ? "keep" : "read";
+}
+
 void emit_chunk(struct emitter *emitter, int at)
 {
     struct chunk *c = &emitter->chunks.at[at];
@@ -172,8 +181,8 @@ void emit_chunk(struct emitter *emitter, int at)
     text_format(emitter->out, "    const vec%d x%d = ", words, at);
     if (c->guard)
         text_format(emitter->out, "!g%u ? vec%d{} : ", c->guard, words);
-    text_format(emitter->out, "%s%d(a.p%d, %s);\n", emitter->written[c->buffer] ? "load" : "read",
-                nbytes, emitter->pointers[c->buffer], text_get(&index));
+    text_format(emitter->out, "%s%d(a.p%d, %s);\n", load_function(emitter, c), nbytes,
+                emitter->pointers[c->buffer], text_get(&index));
     if (index.failed)
         emitter_fail(emitter, fail_memory());
     text_free(&index);

@@ -547,3 +547,24 @@ bool index_is_multiple(struct index_pool *pool, form a, int64_t n)
             return false;
     return true;
 }
+
+static bool has_variables_alone(const struct index_pool *pool, form a)
+{
+    const struct index_form *f = form_at(pool, a);
+    for (int i = 0; i < f->count; i++)
+        if (pool->atoms.at[f->terms[i].atom].kind != ATOM_VARIABLE)
+            return false;
+    return true;
+}
+
+bool index_repeats(const struct index_pool *pool, form a)
+{
+    const struct index_form *f = form_at(pool, a);
+    for (int i = 0; i < f->count; i++) {
+        const struct index_atom *digit = &pool->atoms.at[f->terms[i].atom];
+        if (digit->kind != ATOM_DIGIT || digit->high == 0 ||
+            !has_variables_alone(pool, digit->base))
+            return false;
+    }
+    return f->count > 0;
+}

@@ -75,3 +75,5 @@ enum index_answer index_below(struct index_pool *pool, form *a, dim *bound);
 bool index_split(struct index_pool *pool, form a, form *rest, int64_t *constant);
 /* Whether every coefficient of a (not its constant) is a multiple of the literal n. */
 bool index_is_multiple(struct index_pool *pool, form a, int64_t n);
+/* Whether a takes the same values over and over while the variables run: i % 64, not i / 64. */
+bool index_repeats(const struct index_pool *pool, form a);

@@ -203,6 +203,13 @@ static void row_trace(struct map *map)
     }
 }
 
+/* Registers for 8 blocks, or for fewer where a thread has more than 32 bytes of a row. */
+static void define_resident(struct map *map, enum dtype accumulator)
+{
+    const int resident = 8 * 32 / (map->lane_count * dtype_size(accumulator));
+    text_format(&map->builder->defines, "#define RESIDENT %d\n", resident < 8 ? resident : 8);
+}
+
 phasor_status kernel_row(struct kernel_builder *builder)
 {
     struct map map;
@@ -222,7 +229,9 @@ phasor_status kernel_row(struct kernel_builder *builder)
     row_trace(&map);
     TRY(trace_status(&builder->trace));
     TRY(kernel_pointer(builder, builder->kernel->stores[0].buffer, true));
-    kernel_combination(builder, map.reduction->op, kernel_accumulator(map.reduction, a->dtype));
+    const enum dtype accumulator = kernel_accumulator(map.reduction, a->dtype);
+    kernel_combination(builder, map.reduction->op, accumulator);
+    define_resident(&map, accumulator);
     return emit_body(&map);
 }
 

@@ -58,12 +58,12 @@ static phasor_status template_get(struct templates *templates, const char *direc
 static phasor_status templates_hash(struct templates *templates)
 {
     struct text all = {0};
-    const char *const parts[] = {generator_version,  templates->device, templates->map,
-                                 templates->maps,    templates->reduce, templates->scan,
-                                 templates->collect, templates->sort,   templates->search};
+    const char *const parts[] = {generator_version, templates->device,  templates->map,
+                                 templates->maps,   templates->row,     templates->reduce,
+                                 templates->scan,   templates->collect, templates->sort,
+                                 templates->search};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): template_get has found all of
-         * them */
+        /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): template_get found them all */
         text_format(&all, "%zu:%s", strlen(parts[i]), parts[i]);
     const phasor_status status = text_status(&all);
     templates->hash = hash_bytes(text_get(&all), all.length);
@@ -79,6 +79,7 @@ phasor_status templates_load(struct templates *templates, const char *directory)
     TRY(template_get(templates, directory, "device.cuh", &templates->device));
     TRY(template_get(templates, directory, "map.cu", &templates->map));
     TRY(template_get(templates, directory, "maps.cu", &templates->maps));
+    TRY(template_get(templates, directory, "row.cu", &templates->row));
     TRY(template_get(templates, directory, "reduce.cu", &templates->reduce));
     TRY(template_get(templates, directory, "scan.cu", &templates->scan));
     TRY(template_get(templates, directory, "collect.cu", &templates->collect));
