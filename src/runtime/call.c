@@ -67,36 +67,39 @@ bool data_extent(int rank, const int64_t *sizes, const int64_t *strides, int64_t
     return true;
 }
 
-/* Sizes and strides into the words, with all sums of bytes known to fit. */
+/* Sizes and strides into the words, and the bytes that the elements take, with all sums known to
+ * fit. */
 static phasor_status record_tensor(struct call *call, const struct place *place, const DLTensor *t,
                                    struct call_slot *out)
 {
     const int rank = place->slot->rank, nbytes = dtype_size(place->slot->dtype);
     TRY(words_room(call, 2 + 2 * (size_t)rank));
     int64_t *record = call->words + call->word_count, *sizes = record + 2, *strides = sizes + rank;
-    int64_t dense = 1, reach = nbytes, step;
-    bool overflow = false, empty = false;
+    int64_t dense = 1, low = 0, high = nbytes, step;
+    bool overflow = false, negative = false, empty = false, is_dense = true;
     record[0] = rank;
     for (int d = rank - 1; d >= 0; d--) {
-        sizes[d] = t->shape[d];
-        strides[d] = t->strides ? t->strides[d] : dense;
+        const int64_t size = t->shape[d], stride = t->strides ? t->strides[d] : dense;
+        sizes[d] = size;
+        strides[d] = stride;
+        is_dense &= stride == dense;
+        empty |= size == 0;
+        negative |= size < 0;
         overflow |=
-            sizes[d] < 0 || __builtin_mul_overflow(dense, sizes[d] > 1 ? sizes[d] : 1, &dense);
-        overflow |= __builtin_mul_overflow(strides[d] < 0 ? -(strides[d] + 1) : strides[d],
-                                           sizes[d] - 1, &step) ||
-                    __builtin_mul_overflow(step, nbytes, &step) ||
-                    __builtin_add_overflow(reach, step < 0 ? 0 : step, &reach);
-        empty |= sizes[d] == 0;
+            __builtin_mul_overflow(dense, size > 1 ? size : 1, &dense) ||
+            __builtin_mul_overflow(stride, size - 1, &step) ||
+            __builtin_mul_overflow(step, nbytes, &step) ||
+            __builtin_add_overflow(stride < 0 ? low : high, step, stride < 0 ? &low : &high);
     }
-    if ((overflow && !empty) || reach > INT64_MAX / 4)
+    overflow |= high > INT64_MAX / 4 || low < -INT64_MAX / 4;
+    if (negative || (overflow && !empty))
         return slot_fail(place, "a size is negative, or sizes and strides are too large",
                          "a tensor that fits in memory");
     out->number = (int)call->word_count;
     call->word_count += 2 + 2 * (size_t)rank;
-    if (data_extent(rank, sizes, strides, &out->low, &out->high))
-        out->high++;
-    out->low *= nbytes;
-    out->high *= nbytes;
+    out->low = empty ? 0 : low;
+    out->high = empty ? 0 : high;
+    out->dense = is_dense;
     return PHASOR_OK;
 }
 
@@ -104,6 +107,10 @@ static phasor_status check_type(const struct place *place, const DLTensor *t)
 {
     char came[96];
     enum dtype dtype;
+    const DLDataType expects = dtype_to_dlpack(place->slot->dtype);
+    if (t->ndim == place->slot->rank && t->dtype.code == expects.code &&
+        t->dtype.bits == expects.bits && t->dtype.lanes == 1)
+        return PHASOR_OK;
     const bool known = dtype_from_dlpack(t->dtype, &dtype);
     if (t->ndim != place->slot->rank) {
         char expected[32];
@@ -143,10 +150,7 @@ static phasor_status check_device(const struct call *call, const struct place *p
 
 static int alignment_of(uintptr_t address)
 {
-    int alignment = ALIGNMENT_MAX;
-    while (address % (uintptr_t)alignment)
-        alignment /= 2;
-    return alignment;
+    return 1 << __builtin_ctzll(address | ALIGNMENT_MAX);
 }
 
 static phasor_status read_tensor(struct call *call, const struct place *place,
@@ -332,7 +336,8 @@ static phasor_status read_output(struct call *call, int index)
     if (place.slot->kind != PHASOR_TENSOR)
         return PHASOR_OK;
     TRY(read_tensor(call, &place, &call->outputs[index], out));
-    if (overlaps_itself(call_rank(call, out), call_sizes(call, out), call_strides(call, out)))
+    if (!out->dense &&
+        overlaps_itself(call_rank(call, out), call_sizes(call, out), call_strides(call, out)))
         return slot_fail(&place, "strides with which elements overlap",
                          "memory of its own for each element");
     return check_overlap(call, index);
@@ -377,7 +382,7 @@ phasor_status call_read(struct call *call, struct phasor_program *program, enum 
     call->inputs = inputs;
     call->outputs = outputs;
     call->form = form;
-    call->in_place = false;
+    call->in_place = call->capturing = false;
     call->word_count = 0;
     TRY(slots_room(call));
     TRY(check_counts(call, input_count, output_count));

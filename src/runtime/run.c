@@ -91,12 +91,13 @@ static phasor_status run_entered(struct phasor_program *program, struct phasor_s
 {
     struct call call;
     call.stream = stream;
-    if (form == CALL_OWNED && program->on_cuda &&
-        device_stream_is_capturing(program->runtime->device, stream))
-        return fail(PHASOR_NOT_READY,
-                    "the stream is capturing: only phasor_run_into can be captured");
     phasor_status status =
         call_read(&call, program, form, inputs, input_count, outputs, output_count);
+    call.capturing =
+        program->on_cuda && device_stream_is_capturing(program->runtime->device, stream);
+    if (status == PHASOR_OK && call.capturing && form == CALL_OWNED)
+        status =
+            fail(PHASOR_NOT_READY, "the stream is capturing: only phasor_run_into can be captured");
     if (status == PHASOR_OK)
         status = run_read(&call, state);
     call_free(&call);

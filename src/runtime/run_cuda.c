@@ -383,7 +383,7 @@ phasor_status cuda_run(struct call *call, struct specialisation *spec, struct ph
     c.outputs = NULL;
     c.work = NULL;
     c.workspace = NULL;
-    c.capturing = call->form == CALL_INTO && device_stream_is_capturing(c.device, c.stream);
+    c.capturing = call->capturing;
     if (c.capturing) /* graphs hold the addresses of its kernels */
         flight_pin(&call->program->specialisations, &spec->flight);
     const phasor_status status = cuda_call_run(&c);

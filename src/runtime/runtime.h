@@ -176,6 +176,7 @@ struct call_slot {
     char *bytes;       /* of the first element, as the caller has it; scalars: of `number` */
     char *used;        /* CUDA: the address that kernels use */
     bool tensor, host; /* host memory on a CUDA device */
+    bool dense;        /* row-major without gaps: surely no two elements in one place */
     int64_t low, high; /* bytes of its elements, relative to `bytes`; equal when it has none */
     int number;        /* of its record in the words: index of its rank */
     double real;       /* FLOAT */
@@ -197,7 +198,8 @@ struct call {
     struct call_slot *in, *out; /* out: CALL_INTO */
     int64_t *words; /* what a specialisation depends on; call.c says how they are laid out */
     size_t word_count, word_capacity;
-    bool in_place; /* an output is just the memory of an input */
+    bool in_place;  /* an output is just the memory of an input */
+    bool capturing; /* the stream is being captured into a graph; asked once */
     int64_t word_space[CALL_WORDS];
     struct call_slot in_space[CALL_SLOTS], out_space[CALL_SLOTS];
 };

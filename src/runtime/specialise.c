@@ -96,17 +96,16 @@ static void specialisation_used(struct specialisation *spec)
 
 /* While a stream captures nothing is waited for. Sizes that no kernel was made for can still be
  * served by the kernels of their class. */
-static phasor_status entry_get(struct call *call, bool capturing, struct flight **entry,
-                               bool *owner)
+static phasor_status entry_get(struct call *call, struct flight **entry, bool *owner)
 {
     struct phasor_program *program = call->program;
     const size_t nbytes = call->word_count * sizeof *call->words;
     const struct hash hash = hash_bytes(call->words, nbytes);
-    if (capturing && !program_is_exact(program))
+    if (call->capturing && !program_is_exact(program))
         TRY(flight_claim(&program->specialisations, hash, call->words, nbytes, entry, owner));
     else
-        TRY(flight_get(&program->specialisations, hash, call->words, nbytes, !capturing, entry,
-                       owner));
+        TRY(flight_get(&program->specialisations, hash, call->words, nbytes, !call->capturing,
+                       entry, owner));
     return *entry ? PHASOR_OK : fail(PHASOR_NOT_READY, "nothing was made for them");
 }
 
@@ -121,12 +120,11 @@ static phasor_status fail_captured(const struct phasor_program *program)
 phasor_status specialisation_get(struct call *call, struct specialisation **out)
 {
     struct phasor_program *program = call->program;
-    const bool capturing = program->on_cuda && call->form != CALL_SHAPES &&
-                           device_stream_is_capturing(program->runtime->device, call->stream);
+    const bool capturing = call->capturing;
     struct flight *entry;
     bool owner;
     *out = NULL;
-    phasor_status status = entry_get(call, capturing, &entry, &owner);
+    phasor_status status = entry_get(call, &entry, &owner);
     if (status != PHASOR_OK)
         return status == PHASOR_NOT_READY && capturing ? fail_captured(program) : status;
     *out = (struct specialisation *)(void *)entry;
