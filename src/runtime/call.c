@@ -76,13 +76,12 @@ static phasor_status record_tensor(struct call *call, const struct place *place,
     TRY(words_room(call, 2 + 2 * (size_t)rank));
     int64_t *record = call->words + call->word_count, *sizes = record + 2, *strides = sizes + rank;
     int64_t dense = 1, low = 0, high = nbytes, step;
-    bool overflow = false, negative = false, empty = false, is_dense = true;
+    bool overflow = false, negative = false, empty = false;
     record[0] = rank;
     for (int d = rank - 1; d >= 0; d--) {
         const int64_t size = t->shape[d], stride = t->strides ? t->strides[d] : dense;
         sizes[d] = size;
         strides[d] = stride;
-        is_dense &= stride == dense;
         empty |= size == 0;
         negative |= size < 0;
         overflow |=
@@ -99,7 +98,6 @@ static phasor_status record_tensor(struct call *call, const struct place *place,
     call->word_count += 2 + 2 * (size_t)rank;
     out->low = empty ? 0 : low;
     out->high = empty ? 0 : high;
-    out->dense = is_dense;
     return PHASOR_OK;
 }
 
@@ -336,11 +334,20 @@ static phasor_status read_output(struct call *call, int index)
     if (place.slot->kind != PHASOR_TENSOR)
         return PHASOR_OK;
     TRY(read_tensor(call, &place, &call->outputs[index], out));
-    if (!out->dense &&
-        overlaps_itself(call_rank(call, out), call_sizes(call, out), call_strides(call, out)))
-        return slot_fail(&place, "strides with which elements overlap",
-                         "memory of its own for each element");
     return check_overlap(call, index);
+}
+
+phasor_status call_check_strides(const struct call *call)
+{
+    for (int i = 0; call->form == CALL_INTO && i < call->program->output_count; i++) {
+        const struct place place = {"output", i, &call->program->outputs[i]};
+        const struct call_slot *out = &call->out[i];
+        if (out->tensor &&
+            overlaps_itself(call_rank(call, out), call_sizes(call, out), call_strides(call, out)))
+            return slot_fail(&place, "strides with which elements overlap",
+                             "memory of its own for each element");
+    }
+    return PHASOR_OK;
 }
 
 /* -- the call ---------------------------------------------------------------------------------- */

@@ -176,7 +176,6 @@ struct call_slot {
     char *bytes;       /* of the first element, as the caller has it; scalars: of `number` */
     char *used;        /* CUDA: the address that kernels use */
     bool tensor, host; /* host memory on a CUDA device */
-    bool dense;        /* row-major without gaps: surely no two elements in one place */
     int64_t low, high; /* bytes of its elements, relative to `bytes`; equal when it has none */
     int number;        /* of its record in the words: index of its rank */
     double real;       /* FLOAT */
@@ -210,6 +209,8 @@ phasor_status call_read(struct call *call, struct phasor_program *program, enum 
                         const phasor_value *inputs, int input_count, phasor_value *outputs,
                         int output_count);
 void call_free(struct call *call);
+/* No output has two elements in one place. Once for the words: they hold its sizes and strides. */
+phasor_status call_check_strides(const struct call *call);
 /* What the planner wants to know; logical: a complex tensor has no pair dim. In the arena. */
 phasor_status call_describe(const struct call *call, bool logical, struct arena *arena,
                             struct call_shape *out);

@@ -39,7 +39,9 @@ static phasor_status specialisation_make(struct call *call, struct specialisatio
     struct job job;
     job_open(&job, call, spec);
     job.ready_only = ready_only;
-    phasor_status status = runs_on_cpu(call->program) ? job_run_cpu(&job) : job_begin(&job);
+    phasor_status status = call_check_strides(call);
+    if (status == PHASOR_OK)
+        status = runs_on_cpu(call->program) ? job_run_cpu(&job) : job_begin(&job);
     if (status == PHASOR_OK && !runs_on_cpu(call->program))
         status = job_end(&job);
     job_close(&job, status);
