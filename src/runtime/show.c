@@ -101,9 +101,9 @@ static void json_kernels(const struct plan *plan, struct text *out)
         text_add_json_string(out, kernel->operators);
         text_format(out,
                     ", \"bytes\": %" PRId64
-                    ", \"setup\": %s, \"grid\": %u, \"block\": %u, \"buffers\": [",
+                    ", \"setup\": %s, \"gains\": %s, \"grid\": %u, \"block\": %u, \"buffers\": [",
                     plan_size(plan, kernel->bytes), kernel->setup ? "true" : "false",
-                    plan_grid(plan, kernel), kernel->block);
+                    kernel->gains ? "true" : "false", plan_grid(plan, kernel), kernel->block);
         for (int i = 0, shown = 0; i < kernel->argument_count; i++)
             if (kernel->arguments[i].kind == ARGUMENT_BUFFER)
                 text_format(out, "%s%d", shown++ ? ", " : "", kernel->arguments[i].buffer);

@@ -16,6 +16,7 @@ grep -q '</svg>' "$scratch/bars.svg" || say_failure "no picture"
 
 expect_exit 0 bench "$program" --lengths x.1=uniform:1:4:20 --device cpu --json --plot "$scratch/points.svg"
 expect_output '"calls": 20, "lengths": 4,'
+expect_output '"over_2_ms": [0-9]'
 expect_output '"repeated_us": {"count": 16,'
 claims=$((claims + 1))
 [ "$(grep -c '<circle' "$scratch/points.svg")" -eq 22 ] || say_failure "not a point a call"
@@ -25,6 +26,9 @@ expect_output '"calls": 3, "lengths": 2,'
 
 expect_exit 2 bench "$program" --lengths x.1=uniform:5:4:20 --device cpu
 expect_message 'NAME=uniform:FROM:TO:COUNT'
+expect_exit 0 bench "$program" --dim x.1=3 --seconds 0.001 --device cpu
+expect_exit 2 bench "$program" --dim x.1=3 --seconds soon --device cpu
+expect_message 'expected a number such as'
 expect_exit 2 bench "$program" --dim x.1=3,4 --device cpu
 expect_exit 4 bench "$program" --lengths "$scratch/none" --device cpu
 expect_exit 4 bench "$program" --dim x.1=3 --device cpu --plot "$scratch/none/x.svg"

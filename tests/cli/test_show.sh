@@ -21,6 +21,7 @@ done
 dynamic=$CASES/qk_rope_bf16_dynamic/plain.pt2
 expect_exit 0 show "$dynamic" --stage plan --arch sm_90 --json
 expect_output '"kernels": *\['
+expect_output '"setup": false, "gains": false'
 expect_exit 0 show "$dynamic" --stage cuda --arch sm_90
 expect_output '__global__'
 expect_exit 0 show "$dynamic" --stage cuda -o "$scratch/rope.cu"

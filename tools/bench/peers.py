@@ -26,6 +26,8 @@ import tempfile
 import time
 import warnings
 
+import acceptance
+
 os.environ.setdefault("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")  # first calls are first calls
 try:
     import torch
@@ -210,6 +212,7 @@ def peer_transformer_engine(name, inputs):
 OTHERS = {"Liger": peer_liger, "FlashInfer": peer_flashinfer, "flash-attn": peer_flash_attn,
           "TransformerEngine": peer_transformer_engine}
 
+
 def gpu_found():
     return torch is not None and torch.cuda.is_available()
 
@@ -308,16 +311,23 @@ def copy_measure(count):
 # -- one program -------------------------------------------------------------------------------------------------------
 
 
-def variants(program, quick):
-    """Name, call, whether it compiles."""
-    yield "PyTorch eager, complex", program["complex"]
-    yield "PyTorch eager, real", program["real"]
-    for form in ("complex", "real"):
-        for dynamic in (False, True):
-            if quick and form == "complex" and dynamic:
-                continue
-            name = f"torch.compile, {form}, {'dynamic' if dynamic else 'static'}"
-            yield name, torch.compile(program[form], dynamic=dynamic)
+# What --peers chooses: name in the table, form, `dynamic` of torch.compile or None for eager.
+VARIANTS = {
+    "eager": ("PyTorch eager, complex", "complex", None),
+    "eager-real": ("PyTorch eager, real", "real", None),
+    "complex-static": ("torch.compile, complex, static", "complex", False),
+    "complex-dynamic": ("torch.compile, complex, dynamic", "complex", True),
+    "real-static": ("torch.compile, real, static", "real", False),
+    "real-dynamic": ("torch.compile, real, dynamic", "real", True),
+}
+
+
+def variants(program, peers):
+    """Name and call of those that are chosen."""
+    for peer in peers:
+        if peer in VARIANTS:
+            title, form, dynamic = VARIANTS[peer]
+            yield title, program[form] if dynamic is None else torch.compile(program[form], dynamic=dynamic)
 
 
 def disagreement(outputs, expected):
@@ -334,19 +344,20 @@ def torch_rows(name, batch, length, options):
     program = PROGRAMS[name]
     inputs = program["inputs"](batch, length, DEVICE)
     rows, expected = [], None
-    for title, call in variants(program, options.quick):
+    for title, call in variants(program, options.peers):
         torch.cuda.empty_cache()
+        torch._dynamo.reset()
         try:
             row, outputs = call_measure(call, inputs)
         except Exception as error:  # a peer that cannot run this is a row that says so
-            rows.append({"name": title, "note": f"failed: {type(error).__name__}"})
+            rows.append({"name": title, "note": f"failed: {type(error).__name__}: {str(error)[:60]}"})
             continue
         expected = expected or outputs
         if disagreement(outputs, expected) > 0:
             row["note"] = "another result"
         rows.append({"name": title, **row})
         del outputs
-    for title, make in OTHERS.items():
+    for title, make in OTHERS.items() if "others" in options.peers else ():
         rows.extend(other_row(title, make, name, inputs))
     return rows
 
@@ -363,10 +374,11 @@ def other_row(title, make, name, inputs):
         return [{"name": title, "note": f"failed: {type(error).__name__}: {str(error)[:60]}"}]
 
 
-def phasor_row(name, batch, length, options, cache):
+def phasor_row(name, batch, length, options, cache, *more):
+    """The figures of `phasor bench`."""
     names = PROGRAMS[name]["names"]
     command = [options.phasor, "bench", os.path.join(options.cases, f"bench_{name}", "plain.pt2"), "--json", "--cache", cache,
-               "--device", "cuda", "--dim", f"{names[0]}={batch}", "--dim", f"{names[1]}={length}"]
+               "--device", "cuda", "--dim", f"{names[0]}={batch}", "--dim", f"{names[1]}={length}", *more]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"peers.py: {' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()}")
@@ -397,13 +409,15 @@ def program_compare(name, batch, length, options, cache):
     copy = found["copy_us"]["p50"] if found["copy_us"] else None
     ours = {"name": "Phasor", "device_us": found["device_us"]["p50"], "host_us": found["host_us"]["p50"],
             "first_s": (found["cold_ms"] or found["first_ms"]) / 1e3, "note": f"{found['kernels']} kernel(s)"}
+    if options.acceptance and (name, (batch, length)) in acceptance.FIRSTS:
+        again = phasor_row(name, batch, length, options, cache, "--seconds", "0.02")
+        found["process_ms"], found["process_compiled"] = again["first_ms"], again["first_compiled"]
     rows = [ours, {"name": "copy", "device_us": copy}, {"name": "bare launch", "host_us": found["launch_us"]["p50"]}]
     print(f"\n{name}  {batch}x{length}  {found['bytes'] / 1e6:.1f} MB, copy {found['copy_gb_per_s'] or 0:.0f} GB/s")
     print(f"  {'':<34}{'device us':>11}{'of copy':>9}{'Phasor is':>10}{'host us':>10}{'host':>9}{'first call':>12}", flush=True)
     for row in rows:
         row_print(row, ours, copy)
     if gpu_found():
-        torch._dynamo.reset()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             peers = torch_rows(name, batch, length, options)
@@ -438,8 +452,19 @@ def sizes_read(text):
         sys.exit(f"peers.py: --sizes {text}: expected BATCHxLENGTH, such as 1x1,4x8192")
 
 
+def peers_read(text, quick):
+    names = [*VARIANTS, "others"]
+    peers = text.split(",") if text else [name for name in names if not (quick and name == "complex-dynamic")]
+    for peer in peers:
+        if peer not in names and peer != "none":
+            sys.exit(f"peers.py: no peer {peer}; there are {', '.join(names)}, and none")
+    return peers
+
+
 def plan(options):
     """What is run: (program, batch, length)."""
+    if options.acceptance and not options.programs and not options.sizes:
+        return acceptance.PLAN
     names = options.programs.split(",") if options.programs else list(PROGRAMS)
     for name in names:
         if name not in PROGRAMS:
@@ -457,10 +482,15 @@ def options_read():
     parser.add_argument("--cases", default="tests/cases", help="the folder with bench_*/plain.pt2")
     parser.add_argument("--programs", help="some of " + ",".join(PROGRAMS))
     parser.add_argument("--sizes", help="BATCHxLENGTH,... (default: 1x1,1x4096,4x8192,8x16384)")
+    parser.add_argument("--peers", help="some of " + ",".join([*VARIANTS, "others"]) + ", or none (default: all)")
+    parser.add_argument("--acceptance", action="store_true",
+                        help="the programs, sizes and peers whose figures have a limit, and which limits are reached")
     parser.add_argument("--quick", action="store_true", help="4x8192, and 1x1 for two programs; one form of torch.compile less")
     parser.add_argument("--json", metavar="FILE", help="write all figures there too")
     parser.add_argument("--check", action="store_true", help="only whether all forms agree, on the CPU")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.peers = peers_read(options.peers or ("real-static,eager" if options.acceptance else None), options.quick)
+    return options
 
 
 def main():
@@ -473,14 +503,17 @@ def main():
         print("PyTorch sees no GPU: Phasor alone")
     else:
         print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
+    if torch is not None:
+        torch.set_grad_enabled(False)
     results = []
     with tempfile.TemporaryDirectory() as cache:
         for name, batch, length in plan(options):
             results.append(program_compare(name, batch, length, options, cache))
+    reached = not options.acceptance or acceptance.judge(results)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as out:
             json.dump(results, out, indent=1)
-    return 0
+    return 0 if reached else 1
 
 
 if __name__ == "__main__":

@@ -277,7 +277,8 @@ static int title_print(const struct settings *settings, const phasor_program *pr
 static int sizes_measure(const struct settings *settings, struct opened *opened,
                          struct bench_figures *figures)
 {
-    const phasor_bench_options options = {.size = sizeof options, .seed = (uint64_t)settings->seed};
+    const phasor_bench_options options = {
+        .size = sizeof options, .seed = (uint64_t)settings->seed, .seconds = settings->seconds};
     figures->device = phasor_program_device(opened->program);
     TRY(program_measure(settings, opened->program, &options, &figures->warm));
     figures->counters.size = sizeof figures->counters;

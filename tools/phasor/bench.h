@@ -28,6 +28,7 @@ struct series_figures {
     int lengths;                            /* different ones */
     phasor_times all, first_time, repeated; /* without the very first call */
     double first;                           /* the very first call */
+    int slow;                               /* of the others: above 2 ms */
     phasor_counters counters;
 };
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLS_MAX = 1000000 };
+enum { CALLS_MAX = 1000000, SLOW_MICROSECONDS = 2000 };
 
 /* -- lengths ----------------------------------------------------------------------------------- */
 
@@ -188,8 +188,10 @@ static int figures_get(const struct opened *opened, struct series *series,
                                    .count = series->count,
                                    .first = series->calls[0].host,
                                    .counters.size = sizeof out->counters};
-    for (int i = 0; i < series->count; i++)
+    for (int i = 0; i < series->count; i++) {
         out->lengths += series->calls[i].first;
+        out->slow += i > 0 && series->calls[i].host > SLOW_MICROSECONDS;
+    }
     out->all = times_of(out, ALL);
     out->first_time = times_of(out, FIRST_TIME);
     out->repeated = times_of(out, REPEATED);
@@ -213,6 +215,8 @@ static void series_print(const struct series_figures *figures)
     line_print("other calls", &figures->all);
     line_print(" first time", &figures->first_time);
     line_print(" repeated", &figures->repeated);
+    if (figures->slow > 0)
+        printf("%-12s %10d calls\n", "over 2 ms", figures->slow);
 }
 
 static void series_print_json(const struct series_figures *figures)
@@ -226,6 +230,7 @@ static void series_print_json(const struct series_figures *figures)
     json_integer(&json, "compiled", (int64_t)figures->counters.compiled);
     json_integer(&json, "cache_hits", (int64_t)figures->counters.cache_hits);
     json_real(&json, "first_call_us", figures->first);
+    json_integer(&json, "over_2_ms", figures->slow);
     bench_print_json_times(&json, "host_us", &figures->all);
     bench_print_json_times(&json, "first_time_us", &figures->first_time);
     bench_print_json_times(&json, "repeated_us", &figures->repeated);

@@ -25,6 +25,7 @@ struct settings {
     /* of some */
     const char *inputs, *outputs, *expect, *device, *mode, *stage, *arch, *lengths, *file, *plot;
     double rtol, atol; /* -1: by dtype */
+    double seconds;
     struct words dims;
     int64_t seed, repeat /* 1 */, jobs /* the number of processors */;
     bool json, watch, recompile;

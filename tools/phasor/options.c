@@ -41,6 +41,8 @@ static const struct option_row table[] = {
     {"lengths", 0, KIND_TEXT, FIELD(lengths), FOR_PREWARM | FOR_BENCH, "FILE",
      "sizes, one combination a line: q.0=4 q.1=137; bench: or q.1=uniform:FROM:TO:COUNT"},
     {"plot", 0, KIND_TEXT, FIELD(plot), FOR_BENCH, "FILE.svg", "draw the figures there"},
+    {"seconds", 0, KIND_REAL, FIELD(seconds), FOR_BENCH, "S",
+     "spent on each figure (default: 0.3)"},
     {"arch", 0, KIND_TEXT, FIELD(arch), FOR_SHOW | FOR_PREWARM | FOR_CACHE, "sm_90,...",
      "GPU types to compile for; cache show: of which the row is"},
     {"mode", 0, KIND_TEXT, FIELD(mode), FOR_RUN | FOR_SHOW | FOR_PREWARM | FOR_BENCH,
