@@ -231,7 +231,8 @@ static phasor_status kernel_source(struct kernel_builder *builder)
                 builder->templates->device);
     text_format(&out, "#define KERNEL %s\n#define BLOCK %u\n", kernel->name, builder->block);
     if (parts)
-        text_format(&out, "#define PARTS %d\n", builder->part + 1);
+        text_format(&out, "#define PARTS %d\n%s", builder->part + 1,
+                    builder->alike ? "#define ALIKE\n" : "");
     text_add(&out, text_get(&builder->defines));
     text_format(&out, "typedef %s index_t;\n", builder->wide ? "u64" : "u32");
     const phasor_status status = emit_arguments(builder, &out);
@@ -341,6 +342,7 @@ static phasor_status launch_begin(struct kernel_builder *builder)
 static phasor_status launch_end(struct kernel_builder *builder)
 {
     TRY(kernel_name(builder));
+    TRY(parts_merge(&builder->functions, builder->starts, builder->part + 1, &builder->alike));
     TRY(kernel_source(builder));
     builder->launch->bytes = builder->bytes;
     builder->launch->grid = builder->blocks;
@@ -361,6 +363,8 @@ static phasor_status launch_build(struct plan *plan, size_t first, size_t count,
         builder.kernel = &plan->kernels.at[first + k];
         builder.part = count > 1 ? (int)k : -1;
         builder.lanes = 1;
+        if (k < PARTS_ALIKE_MOST)
+            builder.starts[k] = builder.functions.length;
         status = part_build(&builder);
         trace_free(&builder.trace);
     }

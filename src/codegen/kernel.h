@@ -2,6 +2,7 @@
 #pragma once
 #include "codegen/codegen.h"
 #include "codegen/emit.h"
+#include "codegen/parts.h"
 
 enum { LANES_MAX = 32 };
 
@@ -17,10 +18,12 @@ struct kernel_builder {
     const struct templates *templates;
     struct arena scratch; /* of this kernel */
     struct trace trace;
-    int *pointers;         /* buffer -> number of its pointer argument; -1 */
-    bool *written;         /* buffer -> stored to */
-    struct text functions; /* body or accumulate, store, ... */
-    struct text defines;   /* COUNT, LENGTH, ... */
+    int *pointers;                   /* buffer -> number of its pointer argument; -1 */
+    bool *written;                   /* buffer -> stored to */
+    struct text functions;           /* body or accumulate, store, ... */
+    size_t starts[PARTS_ALIKE_MOST]; /* of the first parts' functions */
+    bool alike;                      /* one body serves all parts */
+    struct text defines;             /* COUNT, LENGTH, ... */
     bool wide, uses_flag;
     int lanes;
     dim runs; /* COUNT */

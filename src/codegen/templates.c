@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Changes when the generator writes other code for the same plan. */
-static const char generator_version[] = "phasor generator 2";
+static const char generator_version[] = "phasor generator 3";
 
 extern const struct embedded_file embedded_templates[];
 

@@ -2,8 +2,8 @@
  * together.
  *
  *     shapes 0..255  ->  each begun: found in the cache and done, or planned, its kernels missing
- *                    ->  whenever about 16 kernels are missing: one NVRTC unit,
- *                        and the shapes that waited for it are ended
+ *                    ->  whenever about 64 kernels are missing: two NVRTC units of 32,
+ *                        and the shapes that waited for them are ended
  *
  * A shape that another thread is making, or that was given twice, is taken up again at the end,
  * when this thread owns nothing that others could be waiting for.
@@ -105,7 +105,8 @@ static void waiting_begin(struct preparation *p, struct waiting *waiting, struct
                 units_add(&p->units, upgrade_kernel(waiting->job.spec, k));
     *p->last = waiting;
     p->last = &waiting->next;
-    if (p->units.list.count >= (size_t)p->program->runtime->options.unit_kernels)
+    /* Those of two units, so that what is left at the end is no unit of a few. */
+    if (p->units.list.count >= 2 * (size_t)p->program->runtime->options.unit_kernels)
         preparation_flush(p);
 }
 

@@ -1,7 +1,7 @@
 /* units.c - see units.h: gathers kernels, and compiles those that nobody has in units.
  *
- *     40 kernels  ->  3 found, 1 being made by another thread, 36 missing
- *                 ->  2 units of 18
+ *     60 kernels  ->  3 found, 1 being made by another thread, 56 missing
+ *                 ->  2 units of 28
  *
  * A unit that fails is tried again kernel by kernel, so that one bad kernel, or one that the
  * compiler dies of, is the only one that fails.
@@ -28,7 +28,7 @@ static struct gathered *find(const struct units *units, const struct recipe_kern
 
 void units_add(struct units *units, const struct recipe_kernel *wanted)
 {
-    struct gathered gathered = {.wanted = *wanted, .turn = FLIGHT_LOCK_NONE};
+    struct gathered gathered = {.wanted = *wanted, .turn = TURN_NONE};
     if (find(units, wanted))
         return;
     gathered.wanted.key_bytes = arena_copy(&units->arena, wanted->key_bytes, wanted->key_size);
@@ -102,8 +102,8 @@ static void leave(struct units *units, struct gathered *gathered)
     gathered->kernel = NULL;
 }
 
-/* What another process is compiling is left to kernel_get, which waits for it. */
-static void claim_among_processes(struct units *units, struct gathered *gathered)
+/* What another device's thread or another process is compiling is left to kernel_get, which waits for it. */
+static void claim_among_others(struct units *units, struct gathered *gathered)
 {
     bool again, found;
     if (!turn_try(units->runtime, &gathered->wanted, &gathered->turn, &again)) {
@@ -145,7 +145,7 @@ static void compile_some(struct units *units, struct compiler *compiler,
     }
 }
 
-/* Units of one size: 20 kernels are 10 and 10, not 16 and 4. */
+/* Units of one size: 50 kernels are 25 and 25, not 32 and 18. */
 static void compile_all(struct units *units, struct compiler *compiler,
                         struct gathered *const *missing, int count)
 {
@@ -167,7 +167,7 @@ static phasor_status missing_compile(struct units *units, struct compiler *compi
     for (size_t i = 0; i < units->list.count; i++) {
         struct gathered *gathered = &units->list.at[i];
         if (gathered->owned)
-            claim_among_processes(units, gathered);
+            claim_among_others(units, gathered);
         if (gathered->owned && gathered->wanted.source)
             missing[count++] = gathered;
     }

@@ -1,13 +1,11 @@
 /* units.h - kernels that are compiled together.
  *
  *     recipe kernels of many specialisations  ->  units_add() ... units_flush()
- *         those that no table, cache or other thread has  ->  NVRTC units of about 16
- *         each unit  ->  one row of the cache, 16 loaded kernels
+ *         those that no table, cache or other thread has  ->  NVRTC units of about 32
+ *         each unit  ->  one row of the cache, 32 loaded kernels
  */
 #pragma once
 #include "runtime/runtime.h"
-#include "runtime/turn.h"
-#include "runtime/turn.h"
 
 /* -- one kernel: kernels.c --------------------------------------------------------------------- */
 
@@ -37,7 +35,7 @@ struct gathered {
         wanted; /* the source is valid until units_flush, the key until units_clear */
     struct loaded_kernel *kernel; /* held until units_clear */
     bool owned;                   /* between the claim and flight_done */
-    struct flight_lock turn;      /* among processes, as long as it is owned */
+    struct turn turn;             /* as long as it is owned */
     phasor_status status;
     char *message;
 };

@@ -53,6 +53,11 @@ compiled=$(json_number compiled)
 expect_exit 0 "${exact[@]}" --dim "$dim=20:27" --cache "$scratch/many"
 expect_output "\"compiled\": $compiled, \"cache_hits\": 0,"
 
+# Lengths share the kernel that fills a table: for each of 8 an aligned and an unaligned rotation.
+expect_exit 0 prewarm "$CASES/bench_rope_bf16/plain.pt2" --arch sm_90 --mode exact --json \
+    --dim q.1=20:27 --jobs 2 --cache "$scratch/table"
+expect_output '"compiled": 17, "cache_hits": 0,'
+
 # Interrupted, and killed: the same command goes on.
 expect_total() { # CACHE: all of 1:64 is there when the rest is compiled
     local kept

@@ -8,7 +8,9 @@
 #     killed in the middle, started again  what was there is found, what was missing is compiled
 #     a third time                         nothing is compiled
 #
-# CPU time is told beside the clock's: with others on the machine only that can be compared.
+# CPU time is told beside the clock's: with others on the machine only that can be compared. What a
+# machine without others would show is told too: the share of the time in which the processes had a
+# processor or waited for one.
 # LENGTHS, SAMPLE (--dim values), ARCHS, JOBS and PROGRAM choose other work.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -16,7 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 phasor=${1:-build/release/phasor}
 program=${PROGRAM:-tests/cases/bench_rope_bf16/plain.pt2}
 lengths=${LENGTHS:-1:4096:16}
-sample=${SAMPLE:-1:4096:128}
+sample=${SAMPLE:-1:4096:64}
 archs=${ARCHS:-sm_80,sm_90,sm_100}
 processors=$(nproc)
 jobs=${JOBS:-$processors}
@@ -43,6 +45,23 @@ measure() { # NAME, CACHE, VALUES
     }
 }
 
+# Nanoseconds that the threads of a process and of its children ran or waited for a processor, read
+# until it ends.
+watch() { # PROCESS
+    local process="" thread="" times=() sum
+    while kill -0 "$1" 2>/dev/null; do
+        sum=0
+        for process in "$1" $(pgrep -P "$1"); do
+            for thread in /proc/"$process"/task/*/schedstat; do
+                read -r -a times 2>/dev/null <"$thread" || continue
+                sum=$((sum + times[0] + times[1]))
+            done
+        done 2>/dev/null
+        [ "$sum" -eq 0 ] || echo "$sum" >"$work/wanted"
+        sleep 0.1
+    done
+}
+
 wall() { awk '{ print $1 }' "$work/time-$1"; }
 cpu() { awk '{ printf "%.2f", $2 + $3 }' "$work/time-$1"; }
 quotient() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", a / b }'; }
@@ -51,11 +70,19 @@ say() { printf '%-42s %s\n' "$1" "$2"; }
 
 say "machine" "$processors processors, load $(cut -d ' ' -f 1 /proc/loadavg) before, $jobs jobs"
 
-measure all "$work/cache-all" "$lengths"
+measure all "$work/cache-all" "$lengths" &
+measuring=$!
+until process=$(pgrep -f -- "--cache $work/cache-all "); do
+    sleep 0.02
+done
+watch "$(head -1 <<<"$process")"
+wait $measuring
 total=$(number compiled)
 say "q.1=$lengths x $archs" "$total kernels, $(wall all) s, $(cpu all) s of CPU"
 capacity=$(awk -v w="$(wall all)" -v n="$processors" 'BEGIN { print w * n }')
 say "share of all processors busy" "$(quotient "$(cpu all)" "$capacity") (to reach: 0.9)"
+wanted=$(awk -v ns="$(cat "$work/wanted")" 'BEGIN { print ns / 1e9 }')
+say "the same, and waiting for a processor" "$(quotient "$wanted" "$capacity")"
 
 PHASOR_UNIT_KERNELS=1 measure one "$work/cache-one" "$sample"
 ones=$(number compiled)

@@ -17,7 +17,7 @@
 struct prewarm_target {
     phasor_program *program;
     const struct size_set *sizes;
-    uint64_t combinations;
+    uint64_t combinations, batches; /* what a thread takes at once is a batch */
 };
 
 struct prewarm {
@@ -29,8 +29,7 @@ struct prewarm {
     int program_count;
     struct prewarm_target *targets; /* arch_count x program_count */
     int target_count;
-    uint64_t total; /* combinations */
-    uint64_t some;  /* that a thread takes at once */
+    uint64_t total, batches; /* total: combinations */
     /* the work */
     _Atomic uint64_t next, done, failed; /* failed: for other reasons than a compile */
     atomic_bool stopped;

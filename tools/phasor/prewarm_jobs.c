@@ -146,15 +146,23 @@ static void combinations_run(struct prewarm *prewarm, const struct prewarm_targe
     batch_free(&batch);
 }
 
-/* The target of a combination; its number becomes that in the target. */
+/* The target of a batch; its number becomes that in the target. */
 static const struct prewarm_target *target_find(const struct prewarm *prewarm, uint64_t *number)
 {
     const struct prewarm_target *target = prewarm->targets;
-    while (*number >= target->combinations) {
-        *number -= target->combinations;
+    while (*number >= target->batches) {
+        *number -= target->batches;
         target++;
     }
     return target;
+}
+
+/* The first combination of a batch: batches of a target differ by one combination at most. */
+static uint64_t batch_start(const struct prewarm_target *target, uint64_t number)
+{
+    const uint64_t each = target->combinations / target->batches,
+                   longer = target->combinations % target->batches;
+    return number * each + (number < longer ? number : longer);
 }
 
 static bool goes_on(const struct prewarm *prewarm)
@@ -165,19 +173,12 @@ static bool goes_on(const struct prewarm *prewarm)
 static void *thread_run(void *context)
 {
     struct prewarm *prewarm = context;
-    uint64_t at = atomic_fetch_add(&prewarm->next, prewarm->some);
-    while (at < prewarm->total && goes_on(prewarm)) {
-        const uint64_t rest = prewarm->total - at,
-                       end = at + (rest < prewarm->some ? rest : prewarm->some);
-        while (at < end && goes_on(prewarm)) {
-            uint64_t first = at;
-            const struct prewarm_target *target = target_find(prewarm, &first);
-            const uint64_t left = target->combinations - first,
-                           count = left < end - at ? left : end - at;
-            combinations_run(prewarm, target, first, count);
-            at += count;
-        }
-        at = atomic_fetch_add(&prewarm->next, prewarm->some);
+    uint64_t number = atomic_fetch_add(&prewarm->next, 1);
+    while (number < prewarm->batches && goes_on(prewarm)) {
+        const struct prewarm_target *target = target_find(prewarm, &number);
+        const uint64_t first = batch_start(target, number);
+        combinations_run(prewarm, target, first, batch_start(target, number + 1) - first);
+        number = atomic_fetch_add(&prewarm->next, 1);
     }
     atomic_fetch_sub(&prewarm->running, 1);
     return NULL;
@@ -197,11 +198,20 @@ static void progress_watch(struct prewarm *prewarm)
     progress_clear(&prewarm->progress);
 }
 
-/* Few enough that the threads end together. */
-static uint64_t some_choose(uint64_t total, size_t threads)
+/* Of so few combinations that the threads end together, and of as many as make a full unit of the
+ * compiler where there are enough. */
+static void batches_cut(struct prewarm *prewarm, size_t threads)
 {
-    const uint64_t share = threads ? total / (threads * TURNS_OF_THREAD) : 0;
-    return share < 1 ? 1 : share > COMBINATIONS_MOST ? COMBINATIONS_MOST : share;
+    const uint64_t share = threads ? prewarm->total / (threads * TURNS_OF_THREAD) : 0,
+                   most = share < 1                   ? 1
+                          : share > COMBINATIONS_MOST ? COMBINATIONS_MOST
+                                                      : share;
+    prewarm->batches = 0;
+    for (int i = 0; i < prewarm->target_count; i++) {
+        struct prewarm_target *target = &prewarm->targets[i];
+        target->batches = target->combinations / most + (target->combinations % most != 0);
+        prewarm->batches += target->batches;
+    }
 }
 
 int prewarm_work(struct prewarm *prewarm, int64_t threads)
@@ -210,7 +220,7 @@ int prewarm_work(struct prewarm *prewarm, int64_t threads)
         (uint64_t)threads < prewarm->total ? (size_t)threads : (size_t)prewarm->total;
     pthread_t *started = memory_need(wanted, sizeof *started);
     size_t count = 0;
-    prewarm->some = some_choose(prewarm->total, wanted);
+    batches_cut(prewarm, wanted);
     progress_start(&prewarm->progress);
     while (count < wanted) {
         atomic_fetch_add(&prewarm->running, 1);
