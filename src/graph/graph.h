@@ -33,6 +33,7 @@ enum memory_format {
     FORMAT_CHANNELS_LAST_3D
 };
 enum scatter_mode { SCATTER_SET, SCATTER_ADD, SCATTER_MULTIPLY };
+enum { SELECT_HALF = 1 }; /* flag of a select: a part of complex numbers; not printed */
 
 /* Where a node comes from; for messages. */
 struct origin {

@@ -300,8 +300,7 @@ static void view_permuted(struct aten *a, const int *axes)
     const value x = tensor_get(a->loader, base);
     bool identity = true;
     for (int d = 0; d < aten_rank(a, x); d++)
-        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): axes has rank entries
-         * */
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): all dims are set */
         identity = identity && axes[d] == d;
     aten_view(a, base, identity ? x : graph_permute(a->graph, x, axes));
 }

@@ -6,8 +6,8 @@
  *                               be a copy
  *
  * An elementwise result has the order of dims that its operands have (they vote in turn, the larger
- * stride goes first) and no gaps. One function a row says what the others do; the table at the end
- * names them. */
+ * stride goes first) and no gaps. Sums, running sums and the like are row-major whatever their
+ * operand is. One function a row says what the others do; the table at the end names them. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -59,12 +59,20 @@ static void dense_row_major(const struct layouts *l, const struct node *n, struc
     dense(l, n, order, out);
 }
 
+static void dense_as(const struct layouts *l, const struct node *n, const int64_t *strides,
+                     struct layout *out)
+{
+    *out = (struct layout){.root = l->self};
+    memcpy(out->strides, strides, (size_t)n->rank * sizeof *strides);
+}
+
 static bool is_row_major(const struct layouts *l, const struct node *n, const int64_t *strides)
 {
     int64_t expected = 1;
     for (int d = n->rank - 1; d >= 0; d--) {
         if (extent(l, n, d) == 0)
             return true;
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): all dims are set */
         if (extent(l, n, d) != 1 && strides[d] != expected)
             return false;
         expected *= extent(l, n, d);
@@ -159,29 +167,47 @@ static bool same_shape(const struct layouts *l, const struct node *n, const stru
 
 enum { OPERANDS_MAX = 3 };
 
-/* All operands have the result's shape and one dense layout: so has the result. */
-static bool operands_share_layout(const struct layouts *l, const struct node *n, struct layout *out)
+/* Of a half: those of the complex numbers. */
+static void whole_strides(const struct layouts *l, const struct node *n, int k, int64_t *strides)
 {
-    const struct layout *first = operand_layout(l, n, 0);
-    bool row_major = true;
+    const struct layout *layout = operand_layout(l, n, k);
+    for (int d = 0; d < n->rank; d++)
+        strides[d] = layout->half ? layout->strides[d] / 2 : layout->strides[d];
+}
+
+/* Many steps may stand for one operator on complex numbers; what one of them leaves to the next is
+ * no tensor in the program. */
+static bool is_later_step(const struct layouts *l, const struct node *n)
+{
     for (int k = 0; k < n->argument_count; k++) {
         const struct node *a = node_of(l, n->arguments[k]);
-        if (!same_shape(l, n, a))
-            return false;
-        row_major &= is_row_major(l, a, operand_layout(l, n, k)->strides);
+        if (op_info[a->op].kind == KIND_MAP && a->attributes.index != 0 &&
+            a->attributes.index == n->attributes.index)
+            return true;
     }
-    if (row_major) {
+    return false;
+}
+
+/* All operands have the result's shape and one dense layout: so has the result. Where both rules
+ * hold they differ in strides of dims of size 1: an operator takes the first one that holds, but
+ * its later steps keep what the first has chosen. */
+static bool operands_share_layout(const struct layouts *l, const struct node *n, struct layout *out)
+{
+    int64_t strides[OPERANDS_MAX][RANK_MAX];
+    bool row_major = true, equal = true;
+    for (int k = 0; k < n->argument_count; k++) {
+        if (!same_shape(l, n, node_of(l, n->arguments[k])))
+            return false;
+        whole_strides(l, n, k, strides[k]);
+        row_major &= is_row_major(l, n, strides[k]);
+        equal &= is_dense(l, n, strides[k]) &&
+                 memcmp(strides[k], strides[0], (size_t)n->rank * sizeof(int64_t)) == 0;
+    }
+    if (row_major && !(equal && is_later_step(l, n)))
         dense_row_major(l, n, out);
-        return true;
-    }
-    for (int k = 0; k < n->argument_count; k++)
-        if (!is_dense(l, n, operand_layout(l, n, k)->strides) ||
-            memcmp(operand_layout(l, n, k)->strides, first->strides,
-                   (size_t)n->rank * sizeof(int64_t)) != 0)
-            return false;
-    *out = (struct layout){.root = l->self};
-    memcpy(out->strides, first->strides, (size_t)n->rank * sizeof(int64_t));
-    return true;
+    else if (equal)
+        dense_as(l, n, strides[0], out);
+    return row_major || equal;
 }
 
 static void layout_elementwise(struct layouts *l, const struct node *n, struct layout *out)
@@ -201,9 +227,9 @@ static void layout_like_first(struct layouts *l, const struct node *n, struct la
 {
     int64_t strides[1][RANK_MAX];
     int order[RANK_MAX];
-    if (is_dense(l, n, operand_layout(l, n, 0)->strides)) {
-        *out = (struct layout){.root = l->self};
-        memcpy(out->strides, operand_layout(l, n, 0)->strides, (size_t)n->rank * sizeof(int64_t));
+    whole_strides(l, n, 0, strides[0]);
+    if (is_dense(l, n, strides[0])) {
+        dense_as(l, n, strides[0], out);
         return;
     }
     broadcast_strides(l, n, 0, strides[0]);
@@ -293,6 +319,7 @@ static void layout_select(struct layouts *l, const struct node *n, struct layout
     const int axis = n->attributes.axis;
     *out = *operand_layout(l, n, 0);
     out->offset += size_value(l->graph->sizes, n->attributes.start) * out->strides[axis];
+    out->half = n->attributes.flag == SELECT_HALF;
     memmove(out->strides + axis, out->strides + axis + 1,
             (size_t)(n->rank - axis) * sizeof *out->strides);
 }
@@ -398,24 +425,6 @@ static void layout_pair(struct layouts *l, const struct node *n, struct layout *
     out->strides[parts.rank] = 1;
 }
 
-/* The kept dims in the operand's order. */
-static void layout_reduce(struct layouts *l, const struct node *n, struct layout *out)
-{
-    const struct node *a = node_of(l, n->arguments[0]);
-    const struct layout *in = operand_layout(l, n, 0);
-    int64_t strides[1][RANK_MAX];
-    int order[RANK_MAX], to = 0;
-    for (int d = 0; d < a->rank; d++) {
-        bool gone = false;
-        for (int i = 0; i < n->attributes.axis_count; i++)
-            gone |= n->attributes.axes[i] == d;
-        if (!gone)
-            strides[0][to++] = in->strides[d];
-    }
-    vote_order(l, n, strides, 1, order);
-    dense(l, n, order, out);
-}
-
 /* -- leaves ------------------------------------------------------------------------------------ */
 
 static void layout_input(struct layouts *l, const struct node *n, struct layout *out)
@@ -453,8 +462,8 @@ typedef void layout_function(struct layouts *, const struct node *, struct layou
 #define layout_scatter layout_like_first
 #define layout_argmax layout_row_major
 #define layout_argmin layout_row_major
-#define layout_cumsum layout_like_first
-#define layout_cumprod layout_like_first
+#define layout_cumsum layout_row_major
+#define layout_cumprod layout_row_major
 #define layout_sort_index layout_row_major
 #define layout_dot layout_row_major
 #define layout_unknown layout_row_major
@@ -462,7 +471,7 @@ typedef void layout_function(struct layouts *, const struct node *, struct layou
 static layout_function *const functions[OP_COUNT] = {
 #define MAP(name, ...) [OP_##name] = layout_elementwise,
 #define VIEW(name, ...) [OP_##name] = layout_##name,
-#define REDUCE(name, ...) [OP_##name] = layout_reduce,
+#define REDUCE(name, ...) [OP_##name] = layout_row_major,
 #define LEAF(name, ...) [OP_##name] = layout_##name,
 #define CORE(name, ...) [OP_##name] = layout_##name,
 #include "graph/ops.def"

@@ -92,7 +92,7 @@ struct kernel_store {
 /* One argument of a kernel, in the order of its struct; each takes 8 bytes. */
 enum argument_kind {
     ARGUMENT_BUFFER, /* an address */
-    ARGUMENT_SIZE,   /* a size that is no literal */
+    ARGUMENT_SIZE,   /* a size that does not stand in the source */
     ARGUMENT_DIVISOR /* a size as what device.cuh divides by it with */
 };
 
@@ -179,6 +179,7 @@ phasor_status bind_graph(struct plan *plan, const struct graph *real, const int6
 struct layout {
     int64_t strides[RANK_MAX], offset;
     value root; /* the node whose memory it is: itself when it is fresh */
+    bool half;  /* a part of complex numbers, which have half of its strides */
 };
 /* One for each node of the bound graph, in its arena. Dead nodes are left zero. */
 phasor_status layout_infer(const struct graph *graph, const struct call_shape *call,

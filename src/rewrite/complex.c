@@ -119,6 +119,17 @@ static void keep_name(struct pairs *p, const struct node *node, value result, si
         p->to->nodes.at[result].name = node->name;
 }
 
+/* The steps that stand for one operator know each other by a number: see plan/layout.c. */
+static void mark_steps(struct pairs *p, size_t count_before)
+{
+    p->operators++;
+    for (size_t i = count_before; i < p->to->nodes.count; i++) {
+        struct node *step = &p->to->nodes.at[i];
+        if (op_info[step->op].kind == KIND_MAP || step->op == OP_pair)
+            step->attributes.index = p->operators;
+    }
+}
+
 static void pair_node(struct pairs *p, value v)
 {
     const struct node *node = graph_node(p->from, v);
@@ -133,6 +144,7 @@ static void pair_node(struct pairs *p, value v)
         p->to->origin = node->origin;
         p->map[v] = function(p, node);
         p->to->origin = NULL;
+        mark_steps(p, count);
         keep_name(p, node, p->map[v], count);
     }
 }

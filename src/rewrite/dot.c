@@ -6,9 +6,7 @@
  *     %y = reshape(permute(cast(%b))) : f32[4, 1, 3, 16]
  *     %d = cast(sum(mul(%x, %y), axis 3)) : bf16[4, 8, 3]
  *
- * f16 and bf16 are multiplied and summed in f32 and rounded once, as matrix units do. A product of
- * matrices is row-major whatever its operands are: a sum need not be, so `contiguous` follows it,
- * which does nothing where it is.
+ * f16 and bf16 are multiplied and summed in f32 and rounded once, as matrix units do.
  */
 #include "rewrite/rewrite.h"
 
@@ -24,9 +22,7 @@ static value lower_dot(struct graph *to, value a, value b)
     const value y = graph_unsqueeze(
         to, graph_transpose(to, graph_cast(to, b, wide), rank - 2, rank - 1), rank - 2);
     const value products = graph_map2(to, OP_mul, x, y);
-    const value sum = graph_reduce(to, OP_sum, products, &rank, 1, false);
-    const struct attributes at = {.flag = FORMAT_CONTIGUOUS};
-    return graph_cast(to, graph_add(to, OP_contiguous, wide, &sum, 1, &at, NULL), dtype);
+    return graph_cast(to, graph_reduce(to, OP_sum, products, &rank, 1, false), dtype);
 }
 
 phasor_status rewrite_dot(const struct graph *from, struct graph *to)

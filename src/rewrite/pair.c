@@ -21,6 +21,15 @@ value pair_operand(const struct pairs *p, const struct node *node, int index)
     return p->map[node->arguments[index]];
 }
 
+/* Unlike real() in a program, it is no tensor there: its flag says that what is computed of it has
+ * the strides that a result of the complex numbers has. */
+static value half_select(struct pairs *p, value pair, int axis, int64_t part)
+{
+    const struct attributes at = {
+        .axis = axis, .start = size_literal(p->to->sizes, part), .flag = SELECT_HALF};
+    return graph_add(p->to, OP_select, DT_bool, &pair, 1, &at, NULL);
+}
+
 struct parts pair_operand_parts(struct pairs *p, const struct node *node, int index)
 {
     struct parts *known = &p->parts[node->arguments[index]];
@@ -32,8 +41,8 @@ struct parts pair_operand_parts(struct pairs *p, const struct node *node, int in
         *known = (struct parts){made->arguments[0], made->arguments[1]};
     } else {
         const int axis = made->rank - 1;
-        known->re = graph_select(p->to, pair, axis, size_literal(p->to->sizes, 0));
-        known->im = graph_select(p->to, pair, axis, size_literal(p->to->sizes, 1));
+        known->re = half_select(p, pair, axis, 0);
+        known->im = half_select(p, pair, axis, 1);
     }
     return *known;
 }

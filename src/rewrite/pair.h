@@ -29,6 +29,7 @@ struct pairs {
     /* By old complex value, 0: nobody asked. The real part of what has no imaginary one; both. */
     value *real;
     struct parts *parts;
+    int operators; /* met so far */
 };
 
 typedef value pair_function(struct pairs *p, const struct node *node);

@@ -73,11 +73,12 @@ value pair_cumsum(struct pairs *p, const struct node *node)
 
 /* -- products along an axis -------------------------------------------------------------------- */
 
-/* The value, with the order of dims in memory that `like` has: an iterated operator gives it to
- * its result. */
-static value ordered_like(struct pairs *p, value like, value result)
+/* A product along an axis is row-major whatever its factors are. */
+static struct parts parts_row_major(struct pairs *p, struct parts z)
 {
-    return choose(p, binary(p, OP_lt, like, like), like, result);
+    const struct attributes at = {.flag = FORMAT_CONTIGUOUS};
+    return (struct parts){graph_add(p->to, OP_clone, DT_bool, &z.re, 1, &at, NULL),
+                          graph_add(p->to, OP_clone, DT_bool, &z.im, 1, &at, NULL)};
 }
 
 static struct parts parts_slice(struct pairs *p, struct parts z, int axis, dim start, dim length)
@@ -135,8 +136,6 @@ static value filled(struct pairs *p, value like, int axis, double number)
 static struct parts product_along(struct pairs *p, struct parts z, int axis)
 {
     const dim zero = size_literal(p->to->sizes, 0);
-    const bool filled_always = p->to->sizes->nodes.at[axis_size(p, z, axis)].low > 0;
-    const value like = filled_always ? graph_select(p->to, z.re, axis, zero) : 0;
     const dim size = axis_size(p, z, axis);
     const int steps = halvings(p, size);
     for (int step = 1; step <= steps; step++) /* ceil(size / 2^step): short, however many steps */
@@ -150,10 +149,8 @@ static struct parts product_along(struct pairs *p, struct parts z, int axis)
         const struct parts one = {filled(p, z.re, axis, 1), filled(p, z.im, axis, 0)};
         z = parts_concat(p, z, one, axis);
     }
-    const value re = graph_select(p->to, z.re, axis, zero),
-                im = graph_select(p->to, z.im, axis, zero);
-    return (struct parts){like ? ordered_like(p, like, re) : re,
-                          like ? ordered_like(p, like, im) : im};
+    return (struct parts){graph_select(p->to, z.re, axis, zero),
+                          graph_select(p->to, z.im, axis, zero)};
 }
 
 value pair_prod(struct pairs *p, const struct node *node)
@@ -165,7 +162,7 @@ value pair_prod(struct pairs *p, const struct node *node)
     for (int axis = RANK_MAX - 1; axis >= 0; axis--)
         if (goes[axis])
             z = product_along(p, z, axis);
-    return pair_make(p, z);
+    return pair_make(p, parts_row_major(p, z));
 }
 
 /* Each element times the one `distance` before it; the first ones stay. Distances 1, 2, 4, ...
@@ -184,10 +181,9 @@ static struct parts cumprod_step(struct pairs *p, struct parts z, int axis, int6
 value pair_cumprod(struct pairs *p, const struct node *node)
 {
     struct parts z = pair_operand_parts(p, node, 0);
-    const value like = z.re;
     const int axis = node->attributes.axis;
     const int64_t high = p->to->sizes->nodes.at[axis_size(p, z, axis)].high;
     for (int64_t distance = 1; distance < high; distance *= 2)
         z = cumprod_step(p, z, axis, distance);
-    return pair_make(p, (struct parts){ordered_like(p, like, z.re), ordered_like(p, like, z.im)});
+    return pair_make(p, parts_row_major(p, z));
 }

@@ -1,0 +1,164 @@
+"""strides.py - the strides of eager PyTorch's results, for operands of any strides.
+
+    python3 strides.py 10 > tests/data/strides.txt        10 programs for each operator below
+
+    ->  # strides 4 12 *
+        phasor 1 "mul"
+        input v1: c64[3, 8, 1]
+        ...
+        output v5
+
+Shapes and strides are random, with a fixed seed: permuted, sliced with gaps, broadcast, dims of size 1. A * stands for the
+stride of a dim of size 1, which addresses nothing, of an operator that is not held to it. tests/test_strides.c reads the
+file. Needs torch.
+"""
+import random
+import sys
+
+import torch
+
+DTYPES = {"c64": torch.complex64, "f32": torch.float32}
+SIZES = [1, 1, 2, 3, 4]
+
+
+class Program:
+    """Lines of the text form, each value with its tensor beside it."""
+
+    def __init__(self):
+        self.inputs, self.nodes = [], []
+
+    def name(self):
+        return f"v{len(self.inputs) + len(self.nodes) + 1}"
+
+    def input(self, dtype, shape):
+        name = self.name()
+        self.inputs.append(f"input {name}: {dtype}{list(shape)}")
+        return name, torch.randn(shape, dtype=DTYPES[dtype])
+
+    def node(self, text, tensor):
+        name = self.name()
+        self.nodes.append(f"{name} = {text}")
+        return name, tensor
+
+    def operand(self, dtype, shape):
+        """A value of this shape: an input, sliced along some dims, its dims in any order."""
+        order = random.sample(range(len(shape)), len(shape)) if random.random() < 0.7 else list(range(len(shape)))
+        sizes = [shape[order.index(axis)] for axis in range(len(shape))]
+        steps = [random.choice([1, 1, 1, 2, 3]) for _ in sizes]
+        whole = [size * step + random.choice([0, 0, 1]) for size, step in zip(sizes, steps)]
+        name, tensor = self.input(dtype, whole)
+        for axis, (size, step) in enumerate(zip(sizes, steps)):
+            if whole[axis] != size:
+                part = tensor.as_strided(
+                    [*tensor.shape[:axis], size, *tensor.shape[axis + 1 :]],
+                    [s * step if d == axis else s for d, s in enumerate(tensor.stride())],
+                    tensor.storage_offset(),
+                )
+                name, tensor = self.node(f"slice({name}) axis={axis} start=0 length={size} step={step}", part)
+        if order != sorted(order):
+            name, tensor = self.node(f"permute({name}) axes={order}", tensor.permute(order))
+        return name, tensor
+
+
+def shape_random():
+    return [random.choice(SIZES) for _ in range(random.randint(1, 4))]
+
+
+def elementwise(row, function, dtypes, broadcasts=False):
+    def build(program):
+        shape = shape_random()
+        shapes = [shape] + [shape] * (len(dtypes) - 1)
+        if broadcasts and random.random() < 0.5:
+            shapes[-1] = [random.choice([1, size]) for size in shape][random.choice([0, 0, 1]) :]
+        operands = [program.operand(dtype, s) for dtype, s in zip(dtypes, shapes)]
+        return program.node(f"{row}({', '.join(n for n, _ in operands)})", function(*(t for _, t in operands)))
+
+    return build
+
+
+def chain(program):
+    shape = shape_random()
+    (a, x), (b, y), (c, z) = (program.operand("c64", shape) for _ in range(3))
+    product, xy = program.node(f"mul({a}, {b})", x * y)
+    return program.node(f"add({product}, {c})", xy + z)
+
+
+def along(row, function, attribute):
+    def build(program):
+        shape = shape_random()
+        name, tensor = program.operand(random.choice(["c64", "f32"]), shape)
+        axis = random.randrange(len(shape))
+        return program.node(f"{row}({name}) {attribute.format(axis)}", function(tensor, axis))
+
+    return build
+
+
+def part(program):
+    name, tensor = program.operand("c64", shape_random())
+    half, real = program.node(f"real({name})", tensor.real)
+    return program.node(f"neg({half})", -real)
+
+
+def choice(program):
+    shape = shape_random()
+    (a, x), (b, y), (c, z) = (program.operand(dtype, shape) for dtype in ["c64", "c64", "f32"])
+    zero, _ = program.node("scalar value=0 : f32[]", None)
+    mask, m = program.node(f"gt({c}, {zero})", z > 0)
+    return program.node(f"where({mask}, {a}, {b})", torch.where(m, x, y))
+
+
+def product(dtype):
+    def build(program):
+        rows, inner, columns = (random.choice(SIZES[:4]) for _ in range(3))
+        lead = random.choice([[], [1], [2]])
+        (a, x), (b, y) = program.operand(dtype, lead + [rows, inner]), program.operand(dtype, lead + [inner, columns])
+        return program.node(f"dot({a}, {b})", torch.bmm(x, y) if lead else torch.mm(x, y))
+
+    return build
+
+
+ALL = {
+    "add": elementwise("add", torch.add, ["c64", "c64"], True),
+    "sub": elementwise("sub", torch.sub, ["c64", "c64"], True),
+    "mul": elementwise("mul", torch.mul, ["c64", "c64"], True),
+    "mul of real": elementwise("mul", torch.mul, ["f32", "f32"], True),
+    "mul, add": chain,
+    "exp": elementwise("exp", torch.exp, ["c64"]),
+    "sin": elementwise("sin", torch.sin, ["c64"]),
+    "complex": elementwise("complex", torch.complex, ["f32", "f32"]),
+    "clone": elementwise("clone", torch.clone, ["c64"]),
+    "neg of real": part,
+    "flip": along("flip", lambda t, axis: torch.flip(t, [axis]), "axes=[{}]"),
+    "sum": along("sum", torch.sum, "axes=[{}]"),
+    "prod": along("prod", torch.prod, "axes=[{}]"),
+    "any": along("any", torch.any, "axes=[{}]"),
+    "cumsum": along("cumsum", torch.cumsum, "axis={}"),
+    "cumprod": along("cumprod", torch.cumprod, "axis={}"),
+    "dot": product("c64"),
+    "dot of real": product("f32"),
+}
+# The strides of their dims of size 1 are not eager's yet.
+ALL_BUT_ONES = {
+    "div": elementwise("div", torch.div, ["c64", "c64"], True),
+    "pow": elementwise("pow", torch.pow, ["c64", "c64"]),
+    "abs": elementwise("abs", torch.abs, ["c64"]),
+    "conj": elementwise("conj", torch.conj_physical, ["c64"]),
+    "where": choice,
+}
+
+
+def main():
+    random.seed(1)
+    for name, build in [*ALL.items(), *ALL_BUT_ONES.items()]:
+        for _ in range(int(sys.argv[1])):
+            program = Program()
+            output, tensor = build(program)
+            strides = [
+                "*" if size == 1 and name in ALL_BUT_ONES else str(stride)
+                for size, stride in zip(tensor.shape, tensor.stride())
+            ]
+            lines = [f'phasor 1 "{name}"', *program.inputs, *program.nodes, f"output {output}"]
+            print("\n".join([" ".join(["# strides", *strides]), *lines, ""]))
+
+
+main()
