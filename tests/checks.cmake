@@ -48,6 +48,63 @@ if(TARGET phasor_command)
         ENVIRONMENT "PHASOR=$<TARGET_FILE:phasor_command>;CASES=${CMAKE_CURRENT_SOURCE_DIR}/cases")
 endif()
 
+# Programs of more than 2^32 elements, and all cases under compute-sanitizer. What they do without a
+# GPU: the programs at small sizes, and whether a tool that complains is heard.
+if(TARGET phasor_command)
+    set(LARGE_TEST bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/large.sh)
+    add_test(NAME gpu_large COMMAND ${LARGE_TEST})
+    add_test(NAME gpu_sanitize COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/sanitize.sh)
+    set_tests_properties(gpu_large gpu_sanitize PROPERTIES LABELS gpu TIMEOUT 1200 RUN_SERIAL TRUE SKIP_RETURN_CODE 77
+        ENVIRONMENT "PHASOR=$<TARGET_FILE:phasor_command>;CASES=${CMAKE_CURRENT_SOURCE_DIR}/cases")
+    add_test(NAME large_in_small COMMAND ${LARGE_TEST})
+    set_tests_properties(large_in_small PROPERTIES
+        ENVIRONMENT "PHASOR=$<TARGET_FILE:phasor_command>;SMALL=1;DEVICE=cpu")
+    if(PHASOR_CUDA)
+        add_test(NAME sanitize_script COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_sanitize.sh
+                 $<TARGET_FILE:phasor_command> ${CMAKE_CURRENT_SOURCE_DIR}/cases
+                 $<TARGET_FILE:phasor_stand_in_driver> $<TARGET_FILE:phasor_stand_in_nvrtc>)
+    endif()
+endif()
+
+# What a GPU must show of threads, capture, devices and memory: programs that need libphasor and the
+# C library alone, so that they can be carried to where a GPU is. gpu/serve.sh runs them there; here
+# they also run in short on the stand-in driver.
+foreach(program threads capture devices shapes)
+    add_executable(gpu_${program} gpu/${program}.c gpu/call.c gpu/driver.c)
+    target_include_directories(gpu_${program} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    target_link_libraries(gpu_${program} PRIVATE phasor phasor_flags Threads::Threads ${CMAKE_DL_LIBS})
+    set_target_properties(gpu_${program} PROPERTIES BUILD_RPATH "\$ORIGIN" BUILD_RPATH_USE_ORIGIN ON)
+endforeach()
+set(ON_STAND_INS "PHASOR_DRIVER=$<TARGET_FILE:phasor_stand_in_driver>"
+    "PHASOR_NVRTC=$<TARGET_FILE:phasor_stand_in_nvrtc>" PHASOR_STAND_IN_KEEP=1)
+function(phasor_on_stand_ins name program environment)
+    add_test(NAME stand_in_${name} COMMAND gpu_${program} ${CMAKE_CURRENT_SOURCE_DIR}/cases ${ARGN})
+    set_tests_properties(stand_in_${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300
+        ENVIRONMENT "${ON_STAND_INS};${environment}")
+endfunction()
+if(PHASOR_CUDA)
+    phasor_on_stand_ins(threads threads "" 8 20 2)
+    phasor_on_stand_ins(capture capture "" 3 2)
+    phasor_on_stand_ins(contexts devices "" contexts 2 3)
+    phasor_on_stand_ins(two_archs devices PHASOR_STAND_IN_ARCHS=sm_80,sm_90 two 2 3)
+    phasor_on_stand_ins(two_of_one_arch devices PHASOR_STAND_IN_ARCHS=sm_90,sm_90 two 2 3)
+    # The address sanitizer keeps what was freed: a little of it, so that memory can be flat.
+    phasor_on_stand_ins(shapes shapes ASAN_OPTIONS=quarantine_size_mb=1:thread_local_quarantine_size_kb=64
+                        400 200 6 6)
+endif()
+if(TARGET phasor_command)
+    set(GPU_SERVE bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/serve.sh)
+    set(SERVE_ENVIRONMENT "PHASOR=$<TARGET_FILE:phasor_command>" "CASES=${CMAKE_CURRENT_SOURCE_DIR}/cases")
+    add_test(NAME gpu_serve COMMAND ${GPU_SERVE})
+    set_tests_properties(gpu_serve PROPERTIES LABELS gpu TIMEOUT 1200 RUN_SERIAL TRUE
+        ENVIRONMENT "${SERVE_ENVIRONMENT}")
+    if(PHASOR_CUDA)
+        add_test(NAME stand_in_serve COMMAND ${GPU_SERVE} two shipped)
+        set_tests_properties(stand_in_serve PROPERTIES TIMEOUT 300 ENVIRONMENT
+            "${ON_STAND_INS};${SERVE_ENVIRONMENT};LENGTHS=1,3:5:2;ARCHS=sm_80,sm_90;JOBS=2;CHECKED=2")
+    endif()
+endif()
+
 # The command under valgrind, which the sanitizers would not bear.
 if(TARGET phasor_command AND NOT PHASOR_SANITIZE)
     add_test(NAME valgrind COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_valgrind.sh $<TARGET_FILE:phasor_command>

@@ -1,14 +1,11 @@
-/* test_sizes.c - sizes 0, 1, 2, 3, 7, 21, 36 and 65536 in every place of the
- * shapes, for every kind of row and template: the generated code, compiled as
- * C++, gives what the evaluator gives on the rewritten and on the loaded graph,
- * with sizes as literals and as arguments. 2 is the size of the pair; 21 and 7
- * fill no vector.
+/* test_sizes.c - sizes 0, 1, 2, 3, 7, 21, 36 and 65536 in every place of the shapes, for every kind
+ * of row and template: the generated code, compiled as C++, gives what the evaluator gives on the
+ * rewritten and on the loaded graph, with sizes as literals and as arguments. 2 is the size of the
+ * pair; 21 and 7 fill no vector.
  *
- *     input z: c64[A, B]      A of all sizes with B = 3, B of all sizes with A
- * = 3
+ *     input z: c64[A, B]      A of all sizes with B = 3, B of all sizes with A = 3
  *
- * Where a size is not allowed, the program is refused with a message that says
- * so. */
+ * Where a size is not allowed, the program is refused with a message that says so. */
 #include "leak.h"
 #include "program_run.h"
 
@@ -38,138 +35,99 @@ static const struct program programs[] = {
      "f = reshape(r) sizes=[A, 2*B]\noutput f\n",
      0, 0, 0, WHOLE},
     {"input q: bf16[A, B, 2]\ninput f: c64[A, 1]\nc = cast(q) : f32[A, B, 2]\n"
-     "z = view_as_complex(c)\nm = mul(z, f)\nr = view_as_real(m)\no = cast(r) "
-     ": bf16[A, B, 2]\n"
-     "t = permute(r) axes=[1, 0, 2]\noutput o\noutput t\n",
+     "z = view_as_complex(c)\nm = mul(z, f)\nr = view_as_real(m)\n"
+     "o = cast(r) : bf16[A, B, 2]\nt = permute(r) axes=[1, 0, 2]\noutput o\noutput t\n",
      0, 0, 0, WHOLE},
-    {"input z: c64[A, B]\nt = permute(z) axes=[1, 0]\nc = conj(t)\nf = flip(c) "
-     "axes=[0]\n"
+    {"input z: c64[A, B]\nt = permute(z) axes=[1, 0]\nc = conj(t)\nf = flip(c) axes=[0]\n"
      "j = concat(t, f) axis=1\noutput j\n",
      0, 0, 0, WHOLE},
-    {"input z: c64[A, B]\nr = reshape(z) sizes=[A*B]\nk = clone(r) flag=1\nn = "
-     "neg(k)\n"
+    {"input z: c64[A, B]\nr = reshape(z) sizes=[A*B]\nk = clone(r) flag=1\nn = neg(k)\n"
      "v = view_as_real(n)\noutput v\n",
      0, 0, 0, WHOLE},
-    {"input x: f32[A, 1]\ninput y: f32[1, B]\nl = lt(x, y)\nw = where(l, x, "
-     "y)\ne = expand(w) "
-     "sizes=[2, A, B]\noutput e\noutput l\n",
+    {"input x: f32[A, 1]\ninput y: f32[1, B]\nl = lt(x, y)\nw = where(l, x, y)\n"
+     "e = expand(w) sizes=[2, A, B]\noutput e\noutput l\n",
      0, 0, 0, WHOLE},
-    {"i = iota sizes=[A]\nc = cast(i) : f32[A]\ns = sin(c)\nu = reshape(s) "
-     "sizes=[A, 1]\n"
-     "e = expand(u) sizes=[A, B]\ninput x: f32[A, B]\np = add(e, x)\noutput "
-     "e\noutput p\n",
+    {"i = iota sizes=[A]\nc = cast(i) : f32[A]\ns = sin(c)\nu = reshape(s) sizes=[A, 1]\n"
+     "e = expand(u) sizes=[A, B]\ninput x: f32[A, B]\np = add(e, x)\noutput e\noutput p\n",
      0, 0, 0, WHOLE},
-    {"input x: f32[A, B]\nk = size sizes=[A - B]\nf = cast(k) : f32[]\nm = "
-     "mul(x, f)\noutput m\n",
+    {"input x: f32[A, B]\nk = size sizes=[A - B]\nf = cast(k) : f32[]\nm = mul(x, f)\n"
+     "output m\n",
      0, 0, 0, WHOLE},
-    {"input x: f32[A, B]\nr = roll(x) axes=[0, 1] sizes=[1, -2]\np = pad(r) "
-     "sizes=[1, -1, -1, 2] "
-     "value=7\noutput p\n",
+    {"input x: f32[A, B]\nr = roll(x) axes=[0, 1] sizes=[1, -2]\n"
+     "p = pad(r) sizes=[1, -1, -1, 2] value=7\noutput p\n",
      0, 0, 0, WHOLE},
-    {"input x: c64[A, B]\np = pad(x) sizes=[2, 0, 1, 1] value=1\nd = "
-     "diagonal(p) axes=[0, 1] "
-     "start=1\n"
-     "u = unfold(p) axis=0 length=2 step=2\noutput d\noutput u\n",
+    {"input x: c64[A, B]\np = pad(x) sizes=[2, 0, 1, 1] value=1\n"
+     "d = diagonal(p) axes=[0, 1] start=1\nu = unfold(p) axis=0 length=2 step=2\noutput d\n"
+     "output u\n",
      0, 0, 0, WHOLE},
-    {"input x: f32[A, B]\ninput y: f32[A, 2*B + 1]\ni = insert(y, x) axis=1 "
-     "start=1 step=2\n"
+    {"input x: f32[A, B]\ninput y: f32[A, 2*B + 1]\ni = insert(y, x) axis=1 start=1 step=2\n"
      "output i\n",
      0, 0, 0, WHOLE},
-    {"input x: f32[A + 3, B]\ninput y: f32[A, B]\ni = insert(x, y) axis=0 "
-     "start=2 step=1\n"
+    {"input x: f32[A + 3, B]\ninput y: f32[A, B]\ni = insert(x, y) axis=0 start=2 step=1\n"
      "s = slice(i) axis=0 start=1 length=A + 1 step=1\noutput i\noutput s\n",
      0, 0, 0, WHOLE},
-    {"input x: c64[A, B]\ninput y: c64[min(A, B)]\nd = insert_diagonal(x, y) "
-     "axes=[0, 1] start=0\n"
-     "output d\n",
+    {"input x: c64[A, B]\ninput y: c64[min(A, B)]\n"
+     "d = insert_diagonal(x, y) axes=[0, 1] start=0\noutput d\n",
      0, 0, 0, WHOLE},
-    {"input x: f32[A, B]\ns = select(x) axis=0 start=A - 1\nt = select(x) "
-     "axis=1 start=0\noutput "
-     "s\noutput t\n",
+    {"input x: f32[A, B]\ns = select(x) axis=0 start=A - 1\nt = select(x) axis=1 start=0\n"
+     "output s\noutput t\n",
      1, 1, 0, WHOLE},
     /* joins */
-    {"input x: c64[A, 3]\ninput y: f32[B, 3]\nc = cast(y) : c64[B, 3]\nj = "
-     "concat(x, c, x) axis=0\n"
-     "t = concat(j, j) axis=1\noutput j\noutput t\n",
+    {"input x: c64[A, 3]\ninput y: f32[B, 3]\nc = cast(y) : c64[B, 3]\n"
+     "j = concat(x, c, x) axis=0\nt = concat(j, j) axis=1\noutput j\noutput t\n",
      0, 0, 0, WHOLE},
     /* reductions */
-    {"input z: c64[A, B]\nx = real(z)\ny = imag(z)\ns = sum(x) axes=[1]\nt = "
-     "sum(z) axes=[0]\n"
-     "u = sum(z) axes=[0, 1]\na = add(x, y)\noutput s\noutput t\noutput "
-     "u\noutput a\n",
+    {"input z: c64[A, B]\nx = real(z)\ny = imag(z)\ns = sum(x) axes=[1]\n"
+     "t = sum(z) axes=[0]\nu = sum(z) axes=[0, 1]\na = add(x, y)\noutput s\noutput t\n"
+     "output u\noutput a\n",
      0, 0, 0, WHOLE},
-    {"input z: c64[A, B]\na = any(z) axes=[1]\nb = all(z) axes=[0]\nn = "
-     "sign(z)\nx = real(z)\n"
-     "y = sign(x)\np = prod(y) axes=[1]\nq = prod(y) axes=[0]\noutput "
-     "a\noutput b\noutput "
-     "p\noutput q\n",
+    {"input z: c64[A, B]\na = any(z) axes=[1]\nb = all(z) axes=[0]\nn = sign(z)\n"
+     "x = real(z)\ny = sign(x)\np = prod(y) axes=[1]\nq = prod(y) axes=[0]\noutput a\n"
+     "output b\noutput p\noutput q\n",
      0, 0, 0, WHOLE},
-    {"input x: f32[A, B]\nm = amax(x) axes=[1]\nn = amin(x) axes=[0]\nu = "
-     "reshape(m) sizes=[A, 1]\n"
-     "d = sub(x, u)\noutput n\noutput d\n",
+    {"input x: f32[A, B]\nm = amax(x) axes=[1]\nn = amin(x) axes=[0]\n"
+     "u = reshape(m) sizes=[A, 1]\nd = sub(x, u)\noutput n\noutput d\n",
      0, 0, 0, WHOLE},
-    {"input z: c64[A, B]\np = prod(z) axes=[0]\nq = prod(z) axes=[1]\noutput "
-     "p\noutput q\n",
-     0, 0, 1e-3, LITERALS},
+    {"input z: c64[A, B]\np = prod(z) axes=[0]\nq = prod(z) axes=[1]\noutput p\noutput q\n", 0, 0,
+     1e-3, LITERALS},
     /* rows with a norm: what reduces and what uses it are one kernel */
-    {"input x: f32[A, B]\nq = mul(x, x)\ns = sum(q) axes=[1]\ne = scalar "
-     "value=0.5 : f32[]\n"
-     "a = add(s, e)\nr = rsqrt(a)\nu = reshape(r) sizes=[A, 1]\ny = mul(x, "
-     "u)\noutput y\n",
+    {"input x: f32[A, B]\nq = mul(x, x)\ns = sum(q) axes=[1]\ne = scalar value=0.5 : f32[]\n"
+     "a = add(s, e)\nr = rsqrt(a)\nu = reshape(r) sizes=[A, 1]\ny = mul(x, u)\noutput y\n",
      0, 0, 1e-5, WHOLE},
-    {"input x: bf16[A, B, 2]\ninput f: c64[B]\nc = cast(x) : f32[A, B, 2]\nq = "
-     "mul(c, c)\n"
-     "s = sum(q) axes=[1, 2]\ne = scalar value=0.5 : f32[]\na = add(s, e)\nr = "
-     "rsqrt(a)\n"
-     "u = reshape(r) sizes=[A, 1, 1]\ny = mul(c, u)\nz = view_as_complex(y)\nm "
-     "= mul(z, f)\n"
+    {"input x: bf16[A, B, 2]\ninput f: c64[B]\nc = cast(x) : f32[A, B, 2]\nq = mul(c, c)\n"
+     "s = sum(q) axes=[1, 2]\ne = scalar value=0.5 : f32[]\na = add(s, e)\nr = rsqrt(a)\n"
+     "u = reshape(r) sizes=[A, 1, 1]\ny = mul(c, u)\nz = view_as_complex(y)\nm = mul(z, f)\n"
      "v = view_as_real(m)\no = cast(v) : bf16[A, B, 2]\noutput o\n",
      0, 0, 1e-2, WHOLE},
-    {"input x: f32[A, B]\nm = amax(x) axes=[1]\nu = reshape(m) sizes=[A, 1]\nd "
-     "= sub(x, u)\ne = "
-     "exp(d)\n"
-     "s = sum(e) axes=[1]\nt = reshape(s) sizes=[A, 1]\ny = div(e, t)\noutput "
-     "y\n",
+    {"input x: f32[A, B]\nm = amax(x) axes=[1]\nu = reshape(m) sizes=[A, 1]\nd = sub(x, u)\n"
+     "e = exp(d)\ns = sum(e) axes=[1]\nt = reshape(s) sizes=[A, 1]\ny = div(e, t)\noutput y\n",
      0, 0, 1e-5, WHOLE},
     /* scans, orders, places */
-    {"input x: f32[A, B]\nc = cumsum(x) axis=0\nd = cumsum(x) axis=1\ns = "
-     "sign(x)\ne = cumprod(s) "
-     "axis=0\nf = cumprod(s) axis=1\noutput c\noutput d\noutput e\noutput f\n",
+    {"input x: f32[A, B]\nc = cumsum(x) axis=0\nd = cumsum(x) axis=1\ns = sign(x)\n"
+     "e = cumprod(s) axis=0\nf = cumprod(s) axis=1\noutput c\noutput d\noutput e\noutput f\n",
      0, 0, 0, WHOLE},
-    {"input z: c64[A, B]\nc = cumsum(z) axis=0\nd = cumsum(z) axis=1\noutput "
-     "c\noutput d\n",
-     0, 0, 0, WHOLE},
-    {"input x: f32[A, B]\ni = sort_index(x) axis=0\nj = sort_index(x) axis=1 "
-     "flag=1\ng = gather(x, "
-     "i) "
-     "axis=0\nh = gather(x, j) axis=1\noutput i\noutput j\noutput g\noutput "
-     "h\n",
+    {"input z: c64[A, B]\nc = cumsum(z) axis=0\nd = cumsum(z) axis=1\noutput c\noutput d\n", 0, 0,
+     0, WHOLE},
+    {"input x: f32[A, B]\ni = sort_index(x) axis=0\nj = sort_index(x) axis=1 flag=1\n"
+     "g = gather(x, i) axis=0\nh = gather(x, j) axis=1\noutput i\noutput j\noutput g\n"
+     "output h\n",
      0, 0, 0, SQUARED},
-    {"input x: f32[A, B]\ni = argmax(x) axis=0\nj = argmin(x) axis=1\noutput "
-     "i\noutput j\n",
-     1, 1, 0, WHOLE},
+    {"input x: f32[A, B]\ni = argmax(x) axis=0\nj = argmin(x) axis=1\noutput i\noutput j\n", 1, 1,
+     0, WHOLE},
     /* indices */
-    {"input z: c64[A, 3]\nk = iota sizes=[B]\nn = scalar value=5 : i64[]\nm = "
-     "mul(k, n)\na = size "
-     "sizes=[A]\ni = remainder(m, a)\ng = index(z, i) axis=0\noutput g\n",
+    {"input z: c64[A, 3]\nk = iota sizes=[B]\nn = scalar value=5 : i64[]\nm = mul(k, n)\n"
+     "a = size sizes=[A]\ni = remainder(m, a)\ng = index(z, i) axis=0\noutput g\n",
      1, 0, 0, WHOLE},
-    {"input x: f32[A, B]\ninput y: f32[A, 2]\nk = iota sizes=[2]\nb = size "
-     "sizes=[B]\ni = "
-     "remainder(k, "
-     "b)\np = index_put(x, y, i) axis=1 flag=1\noutput p\n",
+    {"input x: f32[A, B]\ninput y: f32[A, 2]\nk = iota sizes=[2]\nb = size sizes=[B]\n"
+     "i = remainder(k, b)\np = index_put(x, y, i) axis=1 flag=1\noutput p\n",
      0, 1, 0, WHOLE},
-    {"input x: c64[A]\ninput y: c64[B]\nk = iota sizes=[B]\na = size "
-     "sizes=[A]\ni = remainder(k, "
-     "a)\n"
-     "p = index_put(x, y, i) axis=0 flag=1\noutput p\n",
+    {"input x: c64[A]\ninput y: c64[B]\nk = iota sizes=[B]\na = size sizes=[A]\n"
+     "i = remainder(k, a)\np = index_put(x, y, i) axis=0 flag=1\noutput p\n",
      1, 0, 1e-5, WHOLE},
-    {"input x: f32[A, B]\ninput y: f32[A, B]\nk = iota sizes=[A]\nf = flip(k) "
-     "axes=[0]\nu = "
-     "reshape(f) "
-     "sizes=[A, 1]\ni = expand(u) sizes=[A, B]\ns = scatter(x, i, y) axis=0\nt "
-     "= scatter(x, i, y) "
-     "axis=0 "
-     "flag=1\ng = gather(x, i) axis=0\noutput s\noutput t\noutput g\n",
+    {"input x: f32[A, B]\ninput y: f32[A, B]\nk = iota sizes=[A]\nf = flip(k) axes=[0]\n"
+     "u = reshape(f) sizes=[A, 1]\ni = expand(u) sizes=[A, B]\ns = scatter(x, i, y) axis=0\n"
+     "t = scatter(x, i, y) axis=0 flag=1\ng = gather(x, i) axis=0\noutput s\noutput t\n"
+     "output g\n",
      0, 0, 0, SQUARED},
     /* products of matrices */
     {"input x: c64[A, B]\ninput y: c64[B, 3]\nd = dot(x, y)\noutput d\n", 0, 0, 1e-5, WHOLE},

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # test.sh - builds Phasor and runs its tests.
 #
-#     tools/test.sh           every test that needs no GPU: preset dev, then all of it under asan
+#     tools/test.sh           every test that needs no GPU: preset dev, then all of it under asan, then
+#                             the programs of many threads (ctest label threads) under tsan
 #     tools/test.sh --fast    preset dev alone
 #     tools/test.sh --gpu     the tests that need a GPU (ctest label gpu), preset dev
 #
@@ -9,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-presets=(dev asan)
+presets=(dev asan tsan)
 labels=(--label-exclude gpu)
 case "${1:-}" in
 --fast)
@@ -35,6 +36,11 @@ for preset in "${presets[@]}"; do
         cat "build/$preset-configure.log"
         exit 1
     fi
-    cmake --build --preset "$preset" -- --quiet
-    ctest --preset "$preset" --no-tests=error "${labels[@]}" "$@"
+    targets=() chosen=("${labels[@]}" --no-tests=error)
+    if [ "$preset" = tsan ]; then
+        targets=(--target thread_tests) chosen=(--label-regex threads)
+        [ $# -gt 0 ] || chosen+=(--no-tests=error) # more words may leave none
+    fi
+    cmake --build --preset "$preset" "${targets[@]}" -- --quiet
+    ctest --preset "$preset" "${chosen[@]}" "$@"
 done

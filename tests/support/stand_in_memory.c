@@ -128,6 +128,16 @@ CUresult cuMemFree(CUdeviceptr pointer)
     return pointer ? memory_free_checked(pointer) : CUDA_SUCCESS;
 }
 
+CUresult cuMemGetInfo(size_t *unused, size_t *total)
+{
+    NEED_CONTEXT();
+    *total = stand_in_memory_limit();
+    pthread_mutex_lock(&lock);
+    *unused = *total - used[stand_in_context_device(stand_in_context())];
+    pthread_mutex_unlock(&lock);
+    return CUDA_SUCCESS;
+}
+
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
 {
     (void)properties;

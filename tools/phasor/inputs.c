@@ -1,13 +1,16 @@
 /* inputs.c - see inputs.h. */
 #include "inputs.h"
 
+#include "inputs_random.h"
 #include "sizes.h"
 #include "tensor.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
 
 static int inputs_new(const phasor_program *program, struct inputs *out)
 {
@@ -25,10 +28,8 @@ void inputs_free(struct inputs *inputs)
     for (int i = 0; i < inputs->count; i++) {
         struct input_slot *slot = &inputs->tensors[i];
         free(slot->tensor.shape);
-        if (slot->initial) {
-            free(slot->tensor.data);
-            free(slot->initial);
-        }
+        free(slot->memory);
+        free(slot->initial);
         if (inputs->values[i].kind == PHASOR_STRING)
             free((char *)inputs->values[i].string);
     }
@@ -63,24 +64,39 @@ static size_t slot_bytes(const struct input_slot *slot)
     return (size_t)slot->elements * dtype_bytes(slot->tensor.dtype);
 }
 
-/* Memory for both copies of the values, aligned as the library likes it best. */
+/* Aligned as the library likes it best. Large ones in large pages, which come hundreds of times
+ * fewer: of several gigabytes, the pages would cost more than the values. */
 static int slot_need_memory(struct input_slot *slot)
 {
-    const size_t room = (slot_bytes(slot) + 63) / 64 * 64 + 64;
-    slot->tensor.data = aligned_alloc(64, room);
-    if (!slot->tensor.data)
+    const size_t alignment = slot_bytes(slot) < HUGE_PAGE ? 64 : HUGE_PAGE;
+    const size_t room = (slot_bytes(slot) / alignment + 1) * alignment;
+    slot->tensor.data = slot->memory = aligned_alloc(alignment, room);
+    if (!slot->memory)
         return report_failure(PHASOR_ERROR_MEMORY, "out of memory: an input of %zu bytes",
                               slot_bytes(slot));
-    slot->initial = memory_need(room, 1);
+    if (alignment == HUGE_PAGE)
+        madvise(slot->memory, room, MADV_HUGEPAGE); /* where there are none, small ones do */
     return PHASOR_OK;
+}
+
+void inputs_keep(struct inputs *inputs)
+{
+    for (int i = 0; i < inputs->count; i++) {
+        struct input_slot *slot = &inputs->tensors[i];
+        if (!slot->memory)
+            continue;
+        slot->initial = memory_need(slot_bytes(slot), 1);
+        memcpy(slot->initial, slot->memory, slot_bytes(slot));
+    }
 }
 
 void inputs_restore(struct inputs *inputs)
 {
-    for (int i = 0; i < inputs->count; i++)
-        if (inputs->tensors[i].initial)
-            memcpy(inputs->tensors[i].tensor.data, inputs->tensors[i].initial,
-                   slot_bytes(&inputs->tensors[i]));
+    for (int i = 0; i < inputs->count; i++) {
+        const struct input_slot *slot = &inputs->tensors[i];
+        if (slot->initial)
+            memcpy(slot->memory, slot->initial, slot_bytes(slot));
+    }
 }
 
 /* -- shapes ------------------------------------------------------------------------------------ */
@@ -180,50 +196,21 @@ void inputs_align(struct inputs *inputs, bool aligned)
 
 /* -- random values ----------------------------------------------------------------------------- */
 
-/* splitmix64 */
-static uint64_t random_bits(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
-/* In (0, 1]: its logarithm is finite. */
-static double random_unit(uint64_t *state)
-{
-    return (double)((random_bits(state) >> 11) + 1) * 0x1p-53;
-}
-
-static double random_normal(uint64_t *state)
-{
-    const double radius = sqrt(-2 * log(random_unit(state)));
-    return radius * cos(2 * M_PI * random_unit(state));
-}
-
-static void slot_fill(struct input_slot *slot, uint64_t state)
-{
-    const DLDataType dtype = slot->tensor.dtype, part = dtype_part(dtype);
-    const int64_t parts = slot->elements * dtype_parts(dtype);
-    for (int64_t i = 0; i < parts; i++)
-        part_store(slot->initial, part, i,
-                   dtype_is_float(dtype) ? random_normal(&state)
-                                         : (double)(random_bits(&state) >> 63));
-}
-
 int inputs_seed(struct inputs *inputs, uint64_t seed)
 {
     for (int i = 0; i < inputs->count; i++) {
         /* A stream for each slot: the size of one input does not change the values of another. */
-        uint64_t state = seed * 0x2545f4914f6cdd1d + (uint64_t)i;
+        const uint64_t state = seed * 0x2545f4914f6cdd1d + (uint64_t)i;
+        struct input_slot *slot = &inputs->tensors[i];
         if (inputs->values[i].kind == PHASOR_TENSOR) {
-            TRY(slot_need_memory(&inputs->tensors[i]));
-            slot_fill(&inputs->tensors[i], random_bits(&state));
-        } else if (inputs->tensors[i].open) {
-            inputs->values[i].real = random_normal(&state);
+            const DLDataType dtype = slot->tensor.dtype;
+            TRY(slot_need_memory(slot));
+            random_fill(slot->memory, dtype_part(dtype), slot->elements * dtype_parts(dtype),
+                        random_bits(state, 0));
+        } else if (slot->open) {
+            inputs->values[i].real = random_normal(state, 0);
         }
     }
-    inputs_restore(inputs);
     return PHASOR_OK;
 }
 
@@ -235,7 +222,7 @@ static int slot_load_tensor(struct inputs *inputs, int i, const DLTensor *from)
     struct input_slot *slot = &inputs->tensors[i];
     TRY(slot_need_memory(slot));
     if (slot->elements > 0)
-        memcpy(slot->initial, (const char *)from->data + from->byte_offset, slot_bytes(slot));
+        memcpy(slot->memory, (const char *)from->data + from->byte_offset, slot_bytes(slot));
     return PHASOR_OK;
 }
 

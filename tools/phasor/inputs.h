@@ -3,7 +3,7 @@
  *     q.1=17, seed 0         ->  q: f32[2, 17, 4, 64] with random normal numbers, start: the int 5
  *     inputs_0.safetensors   ->  input_0, input_1, ... or q, start, ... of the file
  *
- * A run may write to its inputs: each has its first values kept, and inputs_restore puts them back.
+ * A run may write to its inputs: inputs_restore puts back what inputs_keep has kept.
  */
 #pragma once
 #include "command.h"
@@ -11,7 +11,8 @@
 struct input_slot {
     DLTensor tensor;
     int64_t elements;
-    void *initial; /* packed; NULL as long as there are only shapes */
+    void *memory;  /* the tensor's, packed; NULL as long as there are only shapes */
+    void *initial; /* what inputs_keep has kept of it */
     bool open;     /* a float that nothing gives a value */
 };
 
@@ -33,6 +34,7 @@ int inputs_shape_from(const struct settings *settings, const phasor_program *pro
 int inputs_seed(struct inputs *inputs, uint64_t seed);
 /* All inputs from a file; what the program takes as a constant may be left out there. */
 int inputs_load(const phasor_program *program, const char *path, struct inputs *out);
+void inputs_keep(struct inputs *inputs);
 void inputs_restore(struct inputs *inputs);
 void inputs_free(struct inputs *inputs);
 

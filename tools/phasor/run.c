@@ -46,12 +46,14 @@ static int program_repeat(const struct settings *settings, struct run *run, phas
                           int count)
 {
     phasor_program *program = run->opened.program;
+    if (settings->repeat > 1)
+        inputs_keep(&run->inputs);
     for (int64_t i = 0; i < settings->repeat; i++) {
         if (i > 0) {
             outputs_release(outputs, count);
             TRY_LIBRARY(phasor_state_reset(program, NULL));
+            inputs_restore(&run->inputs);
         }
-        inputs_restore(&run->inputs);
         const double before = bench_seconds();
         TRY_LIBRARY(
             phasor_run(program, NULL, run->inputs.values, run->inputs.count, outputs, count, NULL));

@@ -123,7 +123,7 @@ static bool seen_equal(const struct seen *a, const struct seen *b)
 }
 
 /* The first file of `a` that is another one in `b`, or is not there; NULL when there is none. */
-static const char *snapshot_differs(const struct snapshot *a, const struct snapshot *b)
+static const struct seen *snapshot_differs(const struct snapshot *a, const struct snapshot *b)
 {
     for (int i = 0; i < a->count; i++) {
         bool same = false;
@@ -131,15 +131,15 @@ static const char *snapshot_differs(const struct snapshot *a, const struct snaps
             if (strcmp(a->at[i].path, b->at[j].path) == 0)
                 same = seen_equal(&a->at[i], &b->at[j]);
         if (!same)
-            return a->at[i].path;
+            return &a->at[i];
     }
     return NULL;
 }
 
-static const char *snapshot_change(const struct snapshot *before, const struct snapshot *now)
+static const struct seen *snapshot_change(const struct snapshot *before, const struct snapshot *now)
 {
-    const char *path = snapshot_differs(now, before);
-    return path ? path : snapshot_differs(before, now);
+    const struct seen *file = snapshot_differs(now, before);
+    return file ? file : snapshot_differs(before, now);
 }
 
 static bool snapshot_lacks_named(const struct snapshot *snapshot)
@@ -170,9 +170,9 @@ static void change_wait(const struct settings *settings, struct snapshot *before
 {
     for (;;) {
         struct snapshot now = snapshot_take(settings);
-        const char *path = snapshot_change(before, &now);
-        if (path) {
-            printf("\n%s has changed\n", path);
+        const struct seen *changed = snapshot_change(before, &now);
+        if (changed) {
+            printf("\n%s has changed\n", changed->path);
             fflush(stdout);
             snapshot_settle(settings, &now);
             snapshot_free(before);
