@@ -85,9 +85,10 @@ typedef struct phasor_program phasor_program; /* a loaded program and its specia
 typedef struct phasor_state phasor_state;     /* the buffers that a program changes */
 
 typedef enum phasor_device_kind {
-    PHASOR_DEVICE_DEFAULT = 0, /* CUDA where there is a device, else the CPU */
+    PHASOR_DEVICE_DEFAULT = 0, /* CUDA where there is a device, else the CPU. Of several CUDA
+                                  devices each call uses that of its tensors, see phasor_run */
     PHASOR_DEVICE_CPU,         /* the evaluator: slow, needs nothing, runs every program */
-    PHASOR_DEVICE_CUDA,        /* the device with the given ordinal; fails without one */
+    PHASOR_DEVICE_CUDA,        /* the device with this ordinal and no other; fails without it */
     PHASOR_DEVICE_NONE /* compiles for `arch`, runs nothing: for prewarming and inspection */
 } phasor_device_kind;
 
@@ -111,8 +112,8 @@ typedef enum phasor_mode {
     PHASOR_MODE_AUTO
 } phasor_mode;
 
-/* Told of every compile, after it: entry names of the unit, why it was needed (the stored key that
- * is most like it, and what differs), milliseconds. */
+/* Told of every compile, after it: entry names of the unit, for which arch and why it was needed
+ * (the stored key that is most like it, and what differs), milliseconds. */
 typedef void phasor_compile_callback(void *context, const char *kernels, const char *reason,
                                      double milliseconds);
 typedef void phasor_log_callback(void *context, int level, const char *line);
@@ -123,7 +124,8 @@ typedef bool phasor_interrupt_callback(void *context);
 typedef struct phasor_options {
     size_t size; /* sizeof(phasor_options): lets fields be added */
     phasor_device_kind device;
-    int ordinal;          /* of the CUDA device */
+    int ordinal;          /* of the CUDA device; with DEFAULT of the first one, which is used where
+                             no tensor says another */
     const char *arch;     /* "sm_90"; NULL: the device's, or sm_90 without one */
     const char *cache;    /* directory, or ":memory:"; NULL: PHASOR_CACHE_DIR, XDG, HOME */
     bool trust_cache_dir; /* accept a cache directory that others own or can write */
@@ -134,11 +136,13 @@ typedef struct phasor_options {
     bool own_outputs; /* outputs that would point into an input are copied instead */
     phasor_rules rules;
     phasor_mode mode;
-    int specialisations;    /* kept for a program; default 256, or 4096 where they share kernels */
+    int specialisations;    /* kept for a program, on each device; default 256, or 4096 where they
+                               share kernels */
     int background_threads; /* at most, for mode AUTO; default 1, or PHASOR_BACKGROUND_THREADS */
     int64_t cache_bytes;    /* cap of the cache, default 1 GiB */
     int64_t
-        table_bytes; /* cap of device memory for tables that depend on sizes alone, default 1 GiB */
+        table_bytes; /* cap of memory of each device for tables that depend on sizes alone, default
+                        1 GiB */
     phasor_log_callback *log; /* NULL: stderr; the level is PHASOR_LOG's */
     void *log_context;
     phasor_compile_callback *compiled;
@@ -158,17 +162,18 @@ typedef struct phasor_options {
      * phasor_compile_serve. NULL: NVRTC is called in this process, where threads wait for each
      * other during most of a compile, and where a crash of it is a crash of the process. */
     const char *const *compiler;
-    int unit_kernels; /* phasor_program_prepare_many compiles about as many at once, default 16 */
+    int unit_kernels; /* phasor_program_prepare_many compiles about as many at once, default 32 */
 } phasor_options;
 
 /* options may be NULL. The CUDA device's primary context is retained, or the caller's current
- * context used when it is of the same device. */
+ * context used when it is of the same device. The same goes for each further device, at the first
+ * call that uses it. */
 PHASOR_API phasor_status phasor_open(phasor_runtime **out, const phasor_options *options);
 
 /* Programs must be closed before; outputs may live on. NULL is fine. */
 PHASOR_API void phasor_close(phasor_runtime *runtime);
 
-/* Counters of this process, since phasor_open. */
+/* Counters of this process, since phasor_open, of all devices together. */
 typedef struct phasor_counters {
     size_t size;            /* sizeof(phasor_counters) */
     uint64_t compiled;      /* kernels compiled */
@@ -182,7 +187,8 @@ typedef struct phasor_counters {
 } phasor_counters;
 PHASOR_API phasor_status phasor_stats(phasor_runtime *runtime, phasor_counters *out);
 
-/* The device in use: "cpu", "cuda:0", "none". Valid as long as the runtime. */
+/* The device in use, the first one of several: "cpu", "cuda:0", "none". Valid as long as the
+ * runtime. */
 PHASOR_API const char *phasor_device_name(const phasor_runtime *runtime);
 /* "sm_90". Valid as long as the runtime. */
 PHASOR_API const char *phasor_arch_name(const phasor_runtime *runtime);
@@ -223,8 +229,8 @@ PHASOR_API phasor_status phasor_program_load_memory(phasor_runtime *runtime, con
                                                     size_t nbytes, const char *name,
                                                     const char *model, phasor_program **out);
 PHASOR_API void phasor_program_close(phasor_program *program);
-/* Where the program runs: the runtime's device, or "cpu" where that is the default device and the
- * program could not be rewritten. Valid as long as the runtime. */
+/* Where the program runs: the runtime's (first) device, or "cpu" where that is the default device
+ * and the program could not be rewritten. Valid as long as the runtime. */
 PHASOR_API const char *phasor_program_device(const phasor_program *program);
 
 typedef struct phasor_dim {
@@ -288,7 +294,8 @@ PHASOR_API phasor_status phasor_program_sizes(const phasor_program *program,
 /* Plans and compiles for inputs of these shapes without running; data pointers may be NULL (taken
  * as aligned to 16 bytes), inputs of kind PHASOR_NONE are not allowed for tensors. Addresses are
  * looked at for their alignment only and never followed, so that one that is no memory stands for
- * "a tensor aligned like this". */
+ * "a tensor aligned like this". It is for the runtime's (first) device, wherever tensors are;
+ * another one of the same arch finds the kernels in the cache, and loads them at its first call. */
 PHASOR_API phasor_status phasor_program_prepare(phasor_program *program, const phasor_value *inputs,
                                                 int count);
 
@@ -326,17 +333,30 @@ PHASOR_API void phasor_free(void *text);
 /* -- running ----------------------------------------------------------------------------------- */
 
 /* A set of the buffers that the program changes, as the file has them. Needed only for more than
- * one: without a state (NULL) a call uses the program's own. */
+ * one: without a state (NULL) a call uses the program's own, of which there is one on each device.
+ *
+ * A state belongs to one device. Where the runtime has several, that is the device of the first
+ * call with the state, which makes the buffers; a call with tensors on another one is
+ * PHASOR_ERROR_INPUT. */
 PHASOR_API phasor_status phasor_state_new(phasor_program *program, phasor_state **out);
 PHASOR_API void phasor_state_free(phasor_state *state);
-/* Puts the buffers back to the values in the file. */
+/* Puts the buffers back to the values in the file; for NULL those of the program's own on every
+ * device. */
 PHASOR_API phasor_status phasor_state_reset(phasor_program *program, phasor_state *state);
 /* Waits for the work of this state and reports an index that was out of range in it
- * (PHASOR_ERROR_INPUT), once. The next run on the state reports it too. */
+ * (PHASOR_ERROR_INPUT), once. The next run on the state reports it too. NULL: the program's own, on
+ * every device. */
 PHASOR_API phasor_status phasor_state_check(phasor_program *program, phasor_state *state);
 
 /* Runs the program on a CUstream (NULL: the default stream; ignored on the CPU device, which is
  * done on return).
+ *
+ * The device: that of the first tensor in CUDA memory, inputs before outputs, by its
+ * DLTensor.device; without any, that of the state, else the runtime's first one. The stream is of
+ * that device, and so are all other tensors in CUDA memory: two devices in one call are
+ * PHASOR_ERROR_INPUT. Host and managed memory goes with any. The first call on a further device
+ * opens it; a kernel is compiled once for each arch, whichever devices have it. A runtime that was
+ * opened with PHASOR_DEVICE_CUDA has one device, and takes no memory of others.
  *
  * inputs: all slots of the program in order. Device tensors are read in place, host tensors are
  * copied on the stream. A mutated input is written where it is.
@@ -359,16 +379,16 @@ PHASOR_API phasor_status phasor_run(phasor_program *program, phasor_state *state
 /* The same into the caller's buffers: outputs of kind PHASOR_TENSOR with right shape and dtype and
  * any strides that do not overlap themselves; slots that are no tensors are filled in. Each gets
  * its own copy. Once warm it allocates nothing and does not synchronise; while the stream is
- * capturing it compiles and loads nothing: sizes that no call had are served by generic kernels
- * that another call has made ready (modes GENERIC and AUTO), else it returns PHASOR_NOT_READY. An
- * output may be exactly an input's memory where each element is read only by its writer; any other
- * overlap is PHASOR_ERROR_INPUT. */
+ * capturing it compiles and loads nothing, and opens no device: sizes that no call had are served
+ * by generic kernels that another call has made ready (modes GENERIC and AUTO), else it returns
+ * PHASOR_NOT_READY. An output may be exactly an input's memory where each element is read only by
+ * its writer; any other overlap is PHASOR_ERROR_INPUT. */
 PHASOR_API phasor_status phasor_run_into(phasor_program *program, phasor_state *state,
                                          const phasor_value *inputs, int input_count,
                                          phasor_value *outputs, int output_count, void *stream);
 
 /* Copies a tensor, on the device or in host memory, of any strides, to nbytes of host memory in
- * row-major order. Waits for the work that was issued before on any stream of the runtime's device.
+ * row-major order. Waits for the work that was issued before on any stream of the tensor's device.
  * PHASOR_ERROR_USAGE: nbytes is not the tensor's number of elements times their size. */
 PHASOR_API phasor_status phasor_copy_to_host(phasor_runtime *runtime, const DLTensor *from,
                                              void *to, size_t nbytes);

@@ -76,15 +76,19 @@ static bool context_is_ours(const struct device *device, CUcontext *context)
            (device->driver->CtxGetDevice(&current) == CUDA_SUCCESS && current == device->handle);
 }
 
+/* A further device may be opened while this thread captures a stream of another. */
 static phasor_status context_open(struct device *device)
 {
     CUcontext current;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (context_is_ours(device, &current)) {
         device->context = current;
         return PHASOR_OK;
     }
+    device->driver->ThreadExchangeStreamCaptureMode(&mode);
     const CUresult result =
         device->driver->DevicePrimaryCtxRetain(&device->context, device->handle);
+    device->driver->ThreadExchangeStreamCaptureMode(&mode);
     device->is_primary = result == CUDA_SUCCESS;
     return driver_check(device->driver, result, "cuDevicePrimaryCtxRetain");
 }

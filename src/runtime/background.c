@@ -122,6 +122,7 @@ void background_close(struct background *background)
 
 void background_add(struct phasor_runtime *runtime, struct specialisation *spec, enum later later)
 {
+    runtime = runtime->first;
     struct background *background = &runtime->background;
     if (background->process != getpid() || runtime->options.background_threads < 1)
         return;
@@ -167,7 +168,7 @@ static bool is_busy(const struct background *background, const struct phasor_pro
 
 void background_forget(struct phasor_runtime *runtime, const struct phasor_program *program)
 {
-    struct background *background = &runtime->background;
+    struct background *background = &runtime->first->background;
     const bool ours = background->process == getpid();
     pthread_mutex_lock(&background->lock);
     struct background_work *list = work_of(background, program);

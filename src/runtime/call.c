@@ -125,13 +125,35 @@ static phasor_status check_type(const struct place *place, const DLTensor *t)
     return slot_fail(place, came, dtype_text(place->slot->dtype));
 }
 
+/* "memory of CUDA device 0, where input 2 (q) is": the one that settles where a call runs. */
+static void expected_print(const struct call *call, const struct place *place, char *out,
+                           size_t size)
+{
+    const struct phasor_program *program = call->program;
+    const int ordinal = device_ordinal(program->runtime->device),
+              devices = program->first->twins ? program->runtime->first->device_count : 0;
+    for (int i = 0; i < program->input_count; i++) {
+        const DLTensor *t = value_tensor(&call->inputs[i]);
+        if (t && t->device.device_type == kDLCUDA && t->device.device_id == ordinal &&
+            &program->inputs[i] != place->slot) {
+            snprintf(out, size, "host memory or memory of CUDA device %d, where input %d (%s) is",
+                     ordinal, i, program->inputs[i].name);
+            return;
+        }
+    }
+    if (devices > 1)
+        snprintf(out, size, "host memory or memory of one CUDA device, 0 to %d", devices - 1);
+    else
+        snprintf(out, size, "host memory or memory of CUDA device %d", ordinal);
+}
+
 /* Host memory is read by the CPU device, and copied for a CUDA device. */
 static phasor_status check_device(const struct call *call, const struct place *place,
                                   const DLTensor *t, bool *host)
 {
     const struct device *device = call->program->on_cuda ? call->program->runtime->device : NULL;
     const int type = (int)t->device.device_type;
-    char came[64], expected[64];
+    char came[64], expected[256] = "host memory";
     const bool is_host = type == kDLCPU || type == kDLCUDAHost;
     *host = device && is_host;
     if (is_host || (device && type == kDLCUDA && t->device.device_id == device_ordinal(device)) ||
@@ -140,9 +162,8 @@ static phasor_status check_device(const struct call *call, const struct place *p
     snprintf(came, sizeof came,
              type == kDLCUDA ? "memory of CUDA device %d" : "memory of DLPack device type %d",
              type == kDLCUDA ? t->device.device_id : type);
-    snprintf(expected, sizeof expected,
-             device ? "host memory or memory of CUDA device %d" : "host memory",
-             device ? device_ordinal(device) : 0);
+    if (device)
+        expected_print(call, place, expected, sizeof expected);
     return slot_fail(place, came, expected);
 }
 
@@ -154,9 +175,7 @@ static int alignment_of(uintptr_t address)
 static phasor_status read_tensor(struct call *call, const struct place *place,
                                  const phasor_value *v, struct call_slot *out)
 {
-    const DLTensor *t = v->kind == PHASOR_OWNED && v->owned ? &v->owned->dl_tensor
-                        : v->kind == PHASOR_TENSOR          ? v->tensor
-                                                            : NULL;
+    const DLTensor *t = value_tensor(v);
     if (!t)
         return slot_fail(place,
                          v->kind == PHASOR_TENSOR || v->kind == PHASOR_OWNED ? "a NULL pointer"

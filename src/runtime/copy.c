@@ -3,7 +3,7 @@
  *     f32[2, 3], strides 1, 2, on the device   ->   6 floats in row-major order
  */
 #include "eval/strided.h"
-#include "runtime/runtime.h"
+#include "runtime/twins.h"
 
 #include <string.h>
 
@@ -62,7 +62,11 @@ phasor_status phasor_copy_to_host(phasor_runtime *runtime, const DLTensor *from,
     char *copy = memory_new(span);
     if (!copy)
         return fail_memory();
-    phasor_status status = span_fetch(runtime, source.bytes + low * size, span, copy);
+    phasor_status status = PHASOR_OK;
+    if (runtime->twins)
+        status = runtime_for(runtime, from, &runtime);
+    if (status == PHASOR_OK)
+        status = span_fetch(runtime, source.bytes + low * size, span, copy);
     source.bytes = copy - low * size;
     if (status == PHASOR_OK)
         status = strided_copy(&target, &source);

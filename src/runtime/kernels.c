@@ -8,7 +8,6 @@
 #include "runtime/units.h"
 
 #include "base/log.h"
-#include "runtime/turn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,12 +95,12 @@ phasor_status kernel_lookup(struct phasor_runtime *runtime, const struct recipe_
     return kernel_find_any(runtime, wanted, kernel, found);
 }
 
-/* Another process may have been faster. */
+/* Another device's thread or another process may have been faster. */
 static phasor_status kernel_compile_once(struct phasor_runtime *runtime, struct compiler *compiler,
                                          const struct recipe_kernel *wanted,
                                          struct loaded_kernel *kernel)
 {
-    struct flight_lock turn;
+    struct turn turn;
     bool again, found = false;
     TRY(turn_take(runtime, wanted, &turn, &again));
     phasor_status status = PHASOR_OK;

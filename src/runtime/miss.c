@@ -1,6 +1,6 @@
 /* miss.c - why a kernel or plan was not found in the cache, in words.
  *
- *     "no kernel is there"
+ *     "not in the cache for sm_90; no kernel is there"
  *     "it is there by nvrtc 12.8.93, this is nvrtc 13.0.88"
  *     "nearest 0123abcd: COUNT 1280u, there 640u; code: 2 of 40 lines"
  *
@@ -26,6 +26,7 @@ static void near_explain(const struct phasor_runtime *runtime, const struct cach
 {
     const char *arch = near->arch ? near->arch : "?";
     const char *toolchain = near->toolchain ? near->toolchain : "?";
+    const char *ours = runtime->first->toolchain;
     if (!key_is_equal(near, wanted->key_bytes, wanted->key_size)) {
         text_format(out, "nearest %.8s: ", near->key);
         if (strcmp(arch, runtime->arch) != 0)
@@ -36,7 +37,7 @@ static void near_explain(const struct phasor_runtime *runtime, const struct cach
         text_format(out, "it is there for %s, this is for %s", arch, runtime->arch);
     } else {
         text_format(out, "it is there by %s, this is %s", toolchain,
-                    runtime->toolchain ? runtime->toolchain : "an unknown compiler");
+                    ours ? ours : "an unknown compiler");
     }
 }
 
@@ -46,7 +47,7 @@ void kernel_miss_explain(struct phasor_runtime *runtime, const struct recipe_ker
     const struct cache_key_query query = {
         wanted->key, wanted->key_bytes, wanted->key_size, runtime->arch, NULL, true};
     struct cache_near near;
-    text_add(out, "not in the cache");
+    text_format(out, "not in the cache for %s", runtime->arch);
     if (cache_near_kernel(runtime->cache, &query, wanted->name, &near) == PHASOR_OK) {
         text_add(out, "; ");
         if (near.found)

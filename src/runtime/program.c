@@ -5,7 +5,7 @@
  * All that callers may ask for is made at load, so that a program can be shared by threads without
  * a lock.
  */
-#include "runtime/runtime.h"
+#include "runtime/twins.h"
 #include "runtime/workspace.h"
 
 #include "base/log.h"
@@ -158,17 +158,30 @@ static size_t specialisations_most(const struct phasor_program *program)
     return asked ? (size_t)asked : program_is_exact(program) ? EXACT_MOST : GENERIC_MOST;
 }
 
-static phasor_status program_setup(struct phasor_program *program)
+void program_open_locks(struct phasor_program *program)
 {
-    const phasor_options *options = &program->runtime->options;
+    pthread_mutex_init(&program->lock, NULL);
+    pthread_mutex_init(&program->workspace_lock, NULL);
+    classes_init(&program->classes);
+}
+
+phasor_status program_open_table(struct phasor_program *program)
+{
     TRY(flight_open(&program->specialisations, sizeof(struct specialisation),
                     specialisation_destroy));
-    TRY(program_rewrite(program));
     program->specialisations.kept = true;
     program->specialisations.cap = specialisations_most(program);
-    program->specialisations.weight_cap = options->table_bytes;
+    program->specialisations.weight_cap = program->runtime->options.table_bytes;
+    return PHASOR_OK;
+}
+
+static phasor_status program_setup(struct phasor_program *program)
+{
+    TRY(program_rewrite(program));
+    TRY(program_open_table(program));
     TRY(slots_describe(program));
-    return program_canonical(program);
+    TRY(program_canonical(program));
+    return program_twins_open(program);
 }
 
 static phasor_status program_new(phasor_runtime *runtime, struct phasor_program **out)
@@ -184,12 +197,11 @@ static phasor_status program_new(phasor_runtime *runtime, struct phasor_program 
         return fail_memory();
     }
     file->references = 1;
+    program->first = program;
     program->file = file;
     program->runtime = runtime;
     program->id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
-    pthread_mutex_init(&program->lock, NULL);
-    pthread_mutex_init(&program->workspace_lock, NULL);
-    classes_init(&program->classes);
+    program_open_locks(program);
     return PHASOR_OK;
 }
 
@@ -228,6 +240,7 @@ void phasor_program_close(phasor_program *program)
 {
     if (!program)
         return;
+    program_twins_close(program);
     background_forget(program->runtime, program);
     phasor_state_free(program->own);
     flight_close(&program->specialisations);

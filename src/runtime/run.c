@@ -4,6 +4,7 @@
  *     phasor_run_into(program, NULL, inputs, 2, outputs, 2, stream)   ->   outputs written; info: 1
  *                                                                     kernel, "exact"
  */
+#include "runtime/twins.h"
 #include "runtime/upgrade.h"
 
 #include <string.h>
@@ -117,6 +118,9 @@ static phasor_status run(struct phasor_program *program, struct phasor_state *st
     if (!program->on_cuda)
         return run_entered(program, state, form, inputs, input_count, outputs, output_count,
                            stream);
+    if (program->twins)
+        TRY(program_for(program, state, inputs, input_count, outputs,
+                        form == CALL_INTO ? output_count : 0, stream, &program));
     TRY(device_enter(program->runtime->device, &scope));
     const phasor_status status =
         run_entered(program, state, form, inputs, input_count, outputs, output_count, stream);

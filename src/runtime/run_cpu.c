@@ -127,8 +127,7 @@ static phasor_status output_copied(struct cpu_call *c, value v, int64_t *strides
     int64_t stride = 1;
     for (int d = tensor->rank - 1; d >= 0; d--) {
         strides[d] = stride;
-        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): rank is at most
-         * RANK_MAX */
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): all of them are set */
         stride *= tensor->sizes[d] > 1 ? tensor->sizes[d] : 1;
     }
     TRY(fresh_memory(c, v, strides, memory));

@@ -141,10 +141,9 @@ static phasor_status output_of_number(const struct cuda_call *c, const struct ca
 static phasor_status output_of_input(const struct cuda_call *c, int index,
                                      struct output_tensor *tensor, struct memory **memory)
 {
-    const phasor_value *v = &c->call->inputs[index];
+    const DLTensor *input = value_tensor(&c->call->inputs[index]);
     if (!c->call->in[index].tensor)
         return output_of_number(c, &c->call->in[index], tensor, memory);
-    const DLTensor *input = v->kind == PHASOR_OWNED ? &v->owned->dl_tensor : v->tensor;
     tensor->data = input->data;
     tensor->byte_offset += (int64_t)input->byte_offset;
     tensor->device = input->device; /* a view of a host tensor is one */

@@ -4,7 +4,7 @@
  *
  * Nothing slow is started here: NVRTC waits for the first kernel that the cache does not have.
  */
-#include "runtime/runtime.h"
+#include "runtime/twins.h"
 
 #include "base/log.h"
 
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #define ARCH_DEFAULT "sm_90"
-enum { BACKGROUND_THREADS_DEFAULT = 1, UNIT_KERNELS_DEFAULT = 16, RETIRED_MAX = 64 };
+enum { BACKGROUND_THREADS_DEFAULT = 1, UNIT_KERNELS_DEFAULT = 32, RETIRED_MAX = 64 };
 static const int64_t gibibyte = INT64_C(1) << 30;
 
 /* -- options ----------------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ static phasor_status device_choose(struct phasor_runtime *runtime)
     return status;
 }
 
-static phasor_status names_choose(struct phasor_runtime *runtime)
+phasor_status runtime_open_names(struct phasor_runtime *runtime)
 {
     const char *given = runtime->options.arch,
                *own = runtime->device ? device_arch(runtime->device) : ARCH_DEFAULT;
@@ -154,9 +154,9 @@ static phasor_status names_choose(struct phasor_runtime *runtime)
                                                      : "cpu";
     const char *dump = getenv("PHASOR_DUMP");
     runtime->dump = dump && *dump ? arena_string(&runtime->arena, dump) : NULL;
-    return runtime->arch && runtime->device_text && (!dump || !*dump || runtime->dump)
-               ? PHASOR_OK
-               : fail_memory();
+    if (!runtime->arch || !runtime->device_text || (dump && *dump && !runtime->dump))
+        return fail_memory();
+    return flight_open(&runtime->kernels, sizeof(struct loaded_kernel), kernel_destroy);
 }
 
 static phasor_status runtime_setup(struct phasor_runtime *runtime, const phasor_options *options)
@@ -166,10 +166,10 @@ static phasor_status runtime_setup(struct phasor_runtime *runtime, const phasor_
     TRY(options_complete(&runtime->options));
     if (runtime->options.log)
         log_set_function(runtime->options.log, runtime->options.log_context);
-    TRY(flight_open(&runtime->kernels, sizeof(struct loaded_kernel), kernel_destroy));
     TRY(templates_load(&runtime->templates, getenv("PHASOR_TEMPLATE_DIR")));
     TRY(device_choose(runtime));
-    TRY(names_choose(runtime));
+    TRY(runtime_open_names(runtime));
+    TRY(runtime_twins_open(runtime));
     return cache_open(&(struct cache_options){.directory = runtime->options.cache,
                                               .trust_directory = runtime->options.trust_cache_dir,
                                               .max_bytes = runtime->options.cache_bytes},
@@ -183,8 +183,11 @@ phasor_status phasor_open(phasor_runtime **out, const phasor_options *options)
     struct phasor_runtime *runtime = memory_new(sizeof *runtime);
     if (!runtime)
         return fail_memory();
+    runtime->first = runtime;
+    pthread_mutex_init(&runtime->twins_lock, NULL);
     pthread_mutex_init(&runtime->compiler_lock, NULL);
     pthread_mutex_init(&runtime->retired_lock, NULL);
+    turns_open(&runtime->turns);
     background_init(&runtime->background);
     const phasor_status status = runtime_setup(runtime, options);
     if (status == PHASOR_OK)
@@ -229,24 +232,32 @@ void runtime_retire(struct phasor_runtime *runtime, struct device_module *module
     pthread_mutex_unlock(&runtime->retired_lock);
 }
 
+void runtime_close_device(struct phasor_runtime *runtime)
+{
+    flight_close(&runtime->kernels);
+    modules_unload(runtime);
+    memory_free(runtime->retired);
+    device_close(runtime->device);
+    pthread_mutex_destroy(&runtime->retired_lock);
+}
+
 void phasor_close(phasor_runtime *runtime)
 {
     if (!runtime)
         return;
     background_close(&runtime->background);
-    flight_close(&runtime->kernels);
-    modules_unload(runtime);
-    memory_free(runtime->retired);
+    runtime_twins_close(runtime);
+    runtime_close_device(runtime);
     cache_close(runtime->cache);
     compiler_close(runtime->compiler);
-    device_close(runtime->device);
     templates_free(&runtime->templates);
     if (runtime->options.log)
         log_set_function(NULL, NULL);
     memory_free(runtime->compiler_message);
     memory_free(runtime->toolchain);
+    turns_close(&runtime->turns);
     pthread_mutex_destroy(&runtime->compiler_lock);
-    pthread_mutex_destroy(&runtime->retired_lock);
+    pthread_mutex_destroy(&runtime->twins_lock);
     arena_free(&runtime->arena);
     memory_free(runtime);
 }
@@ -335,6 +346,7 @@ static phasor_status compiler_try(struct phasor_runtime *runtime)
 
 phasor_status runtime_compiler(struct phasor_runtime *runtime, struct compiler **out)
 {
+    runtime = runtime->first;
     pthread_mutex_lock(&runtime->compiler_lock);
     const phasor_status status = compiler_try(runtime);
     *out = runtime->compiler;
@@ -349,6 +361,7 @@ phasor_status runtime_compiler(struct phasor_runtime *runtime, struct compiler *
  * own. */
 const char *runtime_toolchain(struct phasor_runtime *runtime)
 {
+    runtime = runtime->first;
     pthread_mutex_lock(&runtime->compiler_lock);
     if (!runtime->toolchain_known && !runtime->toolchain)
         runtime->toolchain = note_get(runtime);
@@ -363,22 +376,30 @@ const char *runtime_toolchain(struct phasor_runtime *runtime)
 
 /* -- what it is -------------------------------------------------------------------------------- */
 
+static void counters_add(const struct phasor_runtime *runtime, phasor_counters *out)
+{
+    out->compiled += __atomic_load_n(&runtime->compiled, __ATOMIC_RELAXED);
+    out->compile_units += __atomic_load_n(&runtime->compile_units, __ATOMIC_RELAXED);
+    out->compile_failures += __atomic_load_n(&runtime->compile_failures, __ATOMIC_RELAXED);
+    out->specialisations += __atomic_load_n(&runtime->specialisations, __ATOMIC_RELAXED);
+    out->launches += __atomic_load_n(&runtime->launches, __ATOMIC_RELAXED);
+}
+
 phasor_status phasor_stats(phasor_runtime *runtime, phasor_counters *out)
 {
     struct cache_counters cache;
     cache_get_counters(runtime->cache, &cache);
     const size_t size = out->size ? out->size : sizeof *out;
-    const phasor_counters counters = {
-        .size = size,
-        .compiled = __atomic_load_n(&runtime->compiled, __ATOMIC_RELAXED),
-        .compile_units = __atomic_load_n(&runtime->compile_units, __ATOMIC_RELAXED),
-        .compile_failures = __atomic_load_n(&runtime->compile_failures, __ATOMIC_RELAXED),
-        .cache_hits = cache.hits,
-        .cache_misses = cache.misses,
-        .foreign = cache.foreign,
-        .specialisations = __atomic_load_n(&runtime->specialisations, __ATOMIC_RELAXED),
-        .launches = __atomic_load_n(&runtime->launches, __ATOMIC_RELAXED),
-    };
+    phasor_counters counters = {.size = size,
+                                .cache_hits = cache.hits,
+                                .cache_misses = cache.misses,
+                                .foreign = cache.foreign};
+    counters_add(runtime, &counters);
+    for (int i = 0; runtime->twins && i < runtime->device_count; i++) {
+        const struct phasor_runtime *twin = __atomic_load_n(&runtime->twins[i], __ATOMIC_ACQUIRE);
+        if (twin && twin != runtime)
+            counters_add(twin, &counters);
+    }
     if (size > sizeof *out)
         return fail(PHASOR_ERROR_USAGE, "phasor_counters.size is %zu; this library knows %zu bytes",
                     size, sizeof *out);

@@ -10,6 +10,9 @@
  *
  * Who is alive when: a runtime outlives its programs, a program its calls and states. Outputs
  * outlive all of them: they own their memory (output.h) and nothing else.
+ *
+ * Several devices: runtime and program are each of one device. Those of the other devices are their
+ * twins (twins.h), which a call goes to whose tensors are there.
  */
 #pragma once
 #include "cache/cache.h"
@@ -24,10 +27,17 @@
 #include "runtime/output.h"
 #include "runtime/classes.h"
 #include "runtime/recipe.h"
+#include "runtime/turn.h"
 
 /* -- the runtime ------------------------------------------------------------------------------- */
 
 struct phasor_runtime {
+    struct phasor_runtime *first;  /* the one that was opened; itself, where it is no twin */
+    struct phasor_runtime **twins; /* of the first, by ordinal, atomic, itself among them; NULL: it
+                                      has one device */
+    int device_count;              /* of twins */
+    pthread_mutex_t twins_lock;    /* of making one, also of programs */
+
     phasor_options options; /* strings are in the arena */
     struct arena arena;
     phasor_device_kind device_kind;        /* CPU, CUDA or NONE: what is in use */
@@ -38,17 +48,19 @@ struct phasor_runtime {
     struct templates templates;
     struct flight_table kernels; /* struct loaded_kernel: by source, so that programs share them */
 
+    /* Of the first alone, which has it for its twins too: to retired_lock. */
+    struct turns turns;
     pthread_mutex_t compiler_lock;
     struct compiler *compiler; /* opened at the first miss */
     bool compiler_tried;
     char *compiler_message; /* why there is none */
     char *toolchain; /* what counts as ours in the cache; NULL: not known yet, or no compiler */
     bool toolchain_known;
+    struct background background;
 
     pthread_mutex_t retired_lock;
     struct device_module **retired; /* modules that work in flight may still use */
     int retired_count;
-    struct background background;
 
     uint64_t compiled, compile_units, compile_failures, specialisations, launches; /* atomic */
 };
@@ -59,6 +71,10 @@ phasor_status runtime_compiler(struct phasor_runtime *runtime, struct compiler *
 /* The toolchain whose rows are hits, without starting it where the cache has noted its version;
  * NULL: any. */
 const char *runtime_toolchain(struct phasor_runtime *runtime);
+/* What the runtime has for its device, which is open already: arch, names, loaded kernels. */
+phasor_status runtime_open_names(struct phasor_runtime *runtime);
+/* Those kernels and the device itself. */
+void runtime_close_device(struct phasor_runtime *runtime);
 /* The module is unloaded when nothing can be running any more. */
 void runtime_retire(struct phasor_runtime *runtime, struct device_module *module);
 static inline void count_up(uint64_t *counter, uint64_t by)
@@ -108,6 +124,8 @@ struct slot {
 };
 
 struct phasor_program {
+    struct phasor_program *first;  /* the one that was loaded; itself, where it is no twin */
+    struct phasor_program **twins; /* as those of the runtime; NULL: it runs on one device */
     struct phasor_runtime *runtime;
     struct program_file *file;
     uint64_t id;
@@ -128,6 +146,10 @@ struct phasor_program {
     struct memory **weights; /* CUDA: by value number of the OP_data node; one memory a storage */
     struct phasor_state *own;
 };
+
+void program_open_locks(struct phasor_program *program);
+/* Of specialisations; the real graph is there. */
+phasor_status program_open_table(struct phasor_program *program);
 
 static inline const struct graph *program_logical(const struct phasor_program *p)
 {
@@ -154,7 +176,9 @@ bool data_extent(int rank, const int64_t *sizes, const int64_t *strides, int64_t
 /* -- state ------------------------------------------------------------------------------------- */
 
 struct phasor_state {
-    struct phasor_program *program;
+    struct phasor_program *owner;   /* the one that was loaded */
+    struct phasor_program *program; /* itself or the twin whose device the buffers are on; NULL: not
+                                       used yet, and without buffers */
     struct memory **buffers; /* one a buffer of the graph, with the strides of its initial value */
     char **addresses;        /* of their first elements */
     int count;
@@ -162,7 +186,7 @@ struct phasor_state {
     pthread_mutex_t lock; /* CPU device: one call at a time */
 };
 
-/* The state itself, or the program's own for NULL. */
+/* The state itself, which gets its buffers by its first use, or the program's own for NULL. */
 phasor_status state_get(struct phasor_program *program, struct phasor_state *state,
                         struct phasor_state **out);
 /* Reports an index that was out of range, once. */
@@ -203,6 +227,13 @@ struct call {
     struct call_slot in_space[CALL_SLOTS], out_space[CALL_SLOTS];
 };
 
+/* The tensor of a value; NULL where it has none. */
+static inline const DLTensor *value_tensor(const phasor_value *v)
+{
+    return v->kind == PHASOR_TENSOR              ? v->tensor
+           : v->kind == PHASOR_OWNED && v->owned ? &v->owned->dl_tensor
+                                                 : NULL;
+}
 /* Checks the slots: count, kind, dtype, rank, device, overlaps. Sizes are checked by the
  * specialisation. call_free always. */
 phasor_status call_read(struct call *call, struct phasor_program *program, enum call_form form,

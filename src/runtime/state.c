@@ -3,9 +3,11 @@
  *     state k_cache: f32[1, 512, 64]   ->   memory of its own for each phasor_state, with the
  *                                           strides of the file's value
  *
- * A program whose callers give no state has one of its own, made at the first call.
+ * A program whose callers give no state has one of its own on each device, made at the first call
+ * there. Where a program runs on several devices, a caller's state gets its buffers by its first
+ * use, on the device of that call.
  */
-#include "runtime/runtime.h"
+#include "runtime/twins.h"
 
 #include <string.h>
 
@@ -111,23 +113,6 @@ static phasor_status state_setup(struct phasor_state *state, struct device *devi
     return status;
 }
 
-phasor_status phasor_state_new(phasor_program *program, phasor_state **out)
-{
-    *out = NULL;
-    TRY(program_check_runnable(program));
-    struct phasor_state *state = memory_new(sizeof *state);
-    if (!state)
-        return fail_memory();
-    state->program = program;
-    pthread_mutex_init(&state->lock, NULL);
-    const phasor_status status = state_setup(state, state_device(program));
-    if (status == PHASOR_OK)
-        *out = state;
-    else
-        phasor_state_free(state);
-    return status;
-}
-
 /* Kernels that are still running may write the flag: it goes after them. The buffers see to
  * themselves. */
 static void flag_free(struct phasor_state *state, struct device *device)
@@ -142,17 +127,85 @@ static void flag_free(struct phasor_state *state, struct device *device)
     }
 }
 
-void phasor_state_free(phasor_state *state)
+/* Back to one that was not used yet. */
+static void state_empty(struct phasor_state *state)
 {
-    if (!state)
+    if (!state->program)
         return;
     flag_free(state, state_device(state->program));
     for (int k = 0; state->buffers && k < (int)state_graph(state->program)->buffers.count; k++)
         memory_release(state->buffers[k]);
     memory_free(state->buffers);
     memory_free(state->addresses);
+    state->flag = NULL;
+    state->buffers = NULL;
+    state->addresses = NULL;
+    state->count = 0;
+    state->program = NULL;
+}
+
+static phasor_status state_bind(struct phasor_state *state, struct phasor_program *program)
+{
+    state->program = program;
+    const phasor_status status = state_setup(state, state_device(program));
+    if (status != PHASOR_OK)
+        state_empty(state);
+    return status;
+}
+
+static phasor_status state_new(struct phasor_program *owner, struct phasor_program *program,
+                               struct phasor_state **out)
+{
+    *out = NULL;
+    struct phasor_state *state = memory_new(sizeof *state);
+    if (!state)
+        return fail_memory();
+    state->owner = owner;
+    pthread_mutex_init(&state->lock, NULL);
+    const phasor_status status = program ? state_bind(state, program) : PHASOR_OK;
+    if (status == PHASOR_OK)
+        *out = state;
+    else
+        phasor_state_free(state);
+    return status;
+}
+
+phasor_status phasor_state_new(phasor_program *program, phasor_state **out)
+{
+    *out = NULL;
+    TRY(program_check_runnable(program));
+    return state_new(program, program->twins ? NULL : program, out);
+}
+
+void phasor_state_free(phasor_state *state)
+{
+    if (!state)
+        return;
+    state_empty(state);
     pthread_mutex_destroy(&state->lock);
     memory_free(state);
+}
+
+static phasor_status state_check_owner(const struct phasor_program *program,
+                                       const struct phasor_state *state)
+{
+    return state->owner == program->first
+               ? PHASOR_OK
+               : fail(PHASOR_ERROR_USAGE, "the state is of another program (%s)",
+                      program_logical(state->owner)->name);
+}
+
+/* A state that is used for the first time, or that is not of this device or program. */
+static phasor_status state_get_given(struct phasor_program *program, struct phasor_state *state)
+{
+    TRY(state_check_owner(program, state));
+    if (!state->program)
+        return state_bind(state, program);
+    return fail(PHASOR_ERROR_INPUT,
+                "the state is on CUDA device %d, where it was first used; the tensors of this call "
+                "are on CUDA device %d, for which another state is needed",
+                device_ordinal(state->program->runtime->device),
+                device_ordinal(program->runtime->device));
 }
 
 phasor_status state_get(struct phasor_program *program, struct phasor_state *state,
@@ -160,18 +213,15 @@ phasor_status state_get(struct phasor_program *program, struct phasor_state *sta
 {
     phasor_status status = PHASOR_OK;
     *out = state;
-    if (state && state->program != program)
-        return fail(PHASOR_ERROR_USAGE, "the state is of another program (%s)",
-                    program_logical(state->program)->name);
     if (state)
-        return PHASOR_OK;
+        return state->program == program ? PHASOR_OK : state_get_given(program, state);
     *out = __atomic_load_n(&program->own, __ATOMIC_ACQUIRE);
     if (*out)
         return PHASOR_OK;
     pthread_mutex_lock(&program->lock);
     *out = program->own;
     if (!*out)
-        status = phasor_state_new(program, out);
+        status = state_new(program->first, program, out);
     if (status == PHASOR_OK)
         __atomic_store_n(&program->own, *out, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&program->lock);
@@ -192,11 +242,10 @@ phasor_status state_report(struct phasor_state *state)
         program_logical(state->program)->name);
 }
 
-phasor_status phasor_state_reset(phasor_program *program, phasor_state *state)
+static phasor_status reset_one(struct phasor_program *program, struct phasor_state *state)
 {
     struct device *device = state_device(program);
     struct device_scope scope;
-    TRY(state_get(program, state, &state));
     if (!device)
         return reset_host(state);
     TRY(device_enter(device, &scope));
@@ -205,11 +254,10 @@ phasor_status phasor_state_reset(phasor_program *program, phasor_state *state)
     return status;
 }
 
-phasor_status phasor_state_check(phasor_program *program, phasor_state *state)
+static phasor_status check_one(struct phasor_program *program, struct phasor_state *state)
 {
     struct device *device = state_device(program);
     struct device_scope scope;
-    TRY(state_get(program, state, &state));
     if (device) {
         TRY(device_enter(device, &scope));
         const phasor_status status = device_wait_all(device);
@@ -217,4 +265,38 @@ phasor_status phasor_state_check(phasor_program *program, phasor_state *state)
         TRY(status);
     }
     return state_report(state);
+}
+
+/* For a state, or for the program's own on every device. What was not used yet has no buffers, and
+ * nothing to do. */
+static phasor_status state_each(struct phasor_program *program, struct phasor_state *state,
+                                phasor_status (*act)(struct phasor_program *,
+                                                     struct phasor_state *))
+{
+    if (state)
+        TRY(state_check_owner(program, state));
+    if (state)
+        return state->program ? act(state->program, state) : PHASOR_OK;
+    if (!program->twins) {
+        TRY(program_check_runnable(program));
+        TRY(state_get(program, NULL, &state));
+        return act(program, state);
+    }
+    for (int i = 0; i < program->runtime->device_count; i++) {
+        struct phasor_program *twin = program_twin(program, i);
+        struct phasor_state *own = twin ? __atomic_load_n(&twin->own, __ATOMIC_ACQUIRE) : NULL;
+        if (own)
+            TRY(act(twin, own));
+    }
+    return PHASOR_OK;
+}
+
+phasor_status phasor_state_reset(phasor_program *program, phasor_state *state)
+{
+    return state_each(program, state, reset_one);
+}
+
+phasor_status phasor_state_check(phasor_program *program, phasor_state *state)
+{
+    return state_each(program, state, check_one);
 }

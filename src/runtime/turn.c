@@ -1,5 +1,5 @@
 /* turn.c - see turn.h. */
-#include "runtime/turn.h"
+#include "runtime/runtime.h"
 
 #include "base/log.h"
 
@@ -18,6 +18,63 @@ static struct hash turn_key(const struct phasor_runtime *runtime,
     return hash_bytes(parts, sizeof parts);
 }
 
+/* -- in the process ---------------------------------------------------------------------------- */
+
+void turns_open(struct turns *turns)
+{
+    *turns = (struct turns){0};
+    pthread_mutex_init(&turns->lock, NULL);
+    pthread_cond_init(&turns->changed, NULL);
+}
+
+void turns_close(struct turns *turns)
+{
+    pthread_mutex_destroy(&turns->lock);
+    pthread_cond_destroy(&turns->changed);
+}
+
+static bool is_taken(const struct turns *turns, struct hash key)
+{
+    for (const struct turn *turn = turns->first; turn; turn = turn->next)
+        if (hash_equal(turn->key, key))
+            return true;
+    return false;
+}
+
+/* False: another has it, and it was not to be waited for. */
+static bool turn_enter(struct turns *turns, struct hash key, bool wait, struct turn *turn)
+{
+    *turn = TURN_NONE;
+    turn->key = key;
+    pthread_mutex_lock(&turns->lock);
+    while (wait && is_taken(turns, key))
+        pthread_cond_wait(&turns->changed, &turns->lock);
+    if (!is_taken(turns, key)) {
+        turn->turns = turns;
+        turn->next = turns->first;
+        turns->first = turn;
+    }
+    pthread_mutex_unlock(&turns->lock);
+    return turn->turns != NULL;
+}
+
+static void turn_leave(struct turn *turn)
+{
+    struct turns *turns = turn->turns;
+    if (!turns)
+        return;
+    pthread_mutex_lock(&turns->lock);
+    struct turn **at = &turns->first;
+    while (*at != turn)
+        at = &(*at)->next;
+    *at = turn->next;
+    pthread_cond_broadcast(&turns->changed);
+    pthread_mutex_unlock(&turns->lock);
+    turn->turns = NULL;
+}
+
+/* -- among processes --------------------------------------------------------------------------- */
+
 static bool is_interrupted(const struct phasor_runtime *runtime)
 {
     const phasor_options *options = &runtime->options;
@@ -32,11 +89,11 @@ static int64_t milliseconds_now(void)
 }
 
 /* A holder that was stopped, or hangs, costs a second compile and nothing else. */
-static phasor_status turn_wait(struct phasor_runtime *runtime, struct hash key,
-                               const struct recipe_kernel *kernel, struct flight_lock *turn)
+static phasor_status turn_wait(struct phasor_runtime *runtime, const struct recipe_kernel *kernel,
+                               struct turn *turn)
 {
     const int64_t end = milliseconds_now() + TURN_WAIT_MS;
-    while (flight_lock_try(runtime->cache, key, turn) == FLIGHT_OTHERS) {
+    while (flight_lock_try(runtime->cache, turn->key, &turn->lock) == FLIGHT_OTHERS) {
         const struct timespec pause = {0, PAUSE_MS * 1000000L};
         if (is_interrupted(runtime))
             return fail(PHASOR_ERROR_INTERRUPTED, "interrupted before %s was compiled",
@@ -65,18 +122,31 @@ static bool is_patient(const struct phasor_runtime *runtime)
     return !runtime->device || runtime->options.wait_for_others;
 }
 
+/* Whether the turn is the caller's; false as in turn_try. */
+static bool turn_try_others(struct phasor_runtime *runtime, const struct recipe_kernel *kernel,
+                            const char *toolchain, struct turn *turn, bool *again)
+{
+    const enum flight_turn result = flight_lock_try(runtime->cache, turn->key, &turn->lock);
+    if (result == FLIGHT_OTHERS)
+        flight_lock_release(&turn->lock); /* the descriptor: nothing is held */
+    *again = (result == FLIGHT_MINE || runtime->first->twins) &&
+             row_is_there(runtime, kernel, toolchain);
+    return result != FLIGHT_OTHERS || !is_patient(runtime);
+}
+
+/* -- both -------------------------------------------------------------------------------------- */
+
 phasor_status turn_take(struct phasor_runtime *runtime, const struct recipe_kernel *kernel,
-                        struct flight_lock *turn, bool *again)
+                        struct turn *turn, bool *again)
 {
     const char *toolchain = runtime_toolchain(runtime);
+    turn_enter(&runtime->first->turns, turn_key(runtime, kernel, toolchain), true, turn);
     if (!is_patient(runtime)) {
-        turn_try(runtime, kernel, turn, again);
+        turn_try_others(runtime, kernel, toolchain, turn, again);
         return PHASOR_OK;
     }
-    *turn = FLIGHT_LOCK_NONE;
     *again = false;
-    const phasor_status status =
-        turn_wait(runtime, turn_key(runtime, kernel, toolchain), kernel, turn);
+    const phasor_status status = turn_wait(runtime, kernel, turn);
     if (status != PHASOR_OK)
         turn_give(turn);
     else
@@ -84,20 +154,21 @@ phasor_status turn_take(struct phasor_runtime *runtime, const struct recipe_kern
     return status;
 }
 
-bool turn_try(struct phasor_runtime *runtime, const struct recipe_kernel *kernel,
-              struct flight_lock *turn, bool *again)
+bool turn_try(struct phasor_runtime *runtime, const struct recipe_kernel *kernel, struct turn *turn,
+              bool *again)
 {
     const char *toolchain = runtime_toolchain(runtime);
-    *turn = FLIGHT_LOCK_NONE;
-    const enum flight_turn result =
-        flight_lock_try(runtime->cache, turn_key(runtime, kernel, toolchain), turn);
-    if (result == FLIGHT_OTHERS)
-        turn_give(turn); /* the descriptor: nothing is held */
-    *again = result == FLIGHT_MINE && row_is_there(runtime, kernel, toolchain);
-    return result != FLIGHT_OTHERS || !is_patient(runtime);
+    *again = false;
+    if (!turn_enter(&runtime->first->turns, turn_key(runtime, kernel, toolchain), false, turn))
+        return false;
+    const bool ours = turn_try_others(runtime, kernel, toolchain, turn, again);
+    if (!ours)
+        turn_give(turn);
+    return ours;
 }
 
-void turn_give(struct flight_lock *turn)
+void turn_give(struct turn *turn)
 {
-    flight_lock_release(turn);
+    flight_lock_release(&turn->lock);
+    turn_leave(turn);
 }
