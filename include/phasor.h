@@ -294,8 +294,10 @@ PHASOR_API phasor_status phasor_program_sizes(const phasor_program *program,
 /* Plans and compiles for inputs of these shapes without running; data pointers may be NULL (taken
  * as aligned to 16 bytes), inputs of kind PHASOR_NONE are not allowed for tensors. Addresses are
  * looked at for their alignment only and never followed, so that one that is no memory stands for
- * "a tensor aligned like this". It is for the runtime's (first) device, wherever tensors are;
- * another one of the same arch finds the kernels in the cache, and loads them at its first call. */
+ * "a tensor aligned like this". Both forms of a call are made ready, phasor_run_into for buffers in
+ * which dims have the order that phasor_run gives them, without gaps, aligned to 16 bytes. It is for
+ * the runtime's (first) device, wherever tensors are; another one of the same arch finds the kernels
+ * in the cache, and loads them at its first call. */
 PHASOR_API phasor_status phasor_program_prepare(phasor_program *program, const phasor_value *inputs,
                                                 int count);
 

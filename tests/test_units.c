@@ -1,8 +1,8 @@
 /* test_units.c - kernels of many shapes that are compiled together: one bad one among many, a
  * compiler that dies, threads, interrupts, archs that serve others. test_join.c has their sources.
  */
+#include "support/capture.h"
 #include "support/leak.h"
-#include "support/runtime_case.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -57,6 +57,8 @@ static phasor_counters counters_of(const struct opened *o)
     return counters;
 }
 
+enum { FORMS = 2 }; /* a shape is prepared for phasor_run and for phasor_run_into */
+
 /* Every size is a literal, so that each length has kernels of its own. */
 static phasor_options options_exact(void)
 {
@@ -99,7 +101,7 @@ Test(units, shapes_share_units)
     const phasor_counters counters = counters_of(&o);
     cr_assert_geq(counters.compiled, 12);
     cr_assert_leq(counters.compile_units, (counters.compiled + 7) / 8);
-    cr_assert_eq(counters.specialisations, 12);
+    cr_assert_eq(counters.specialisations, FORMS * 12);
     cr_assert_eq(counters.compile_failures, 0);
     opened_close(&o);
 
@@ -141,6 +143,56 @@ Test(units, prepared_on_a_device)
     ASSERT_NO_LEAKS();
 }
 
+/* A sum that keeps its dim is shown through a view by phasor_run, and copied to where phasor_run_into
+ * wants it: a kernel more. */
+Test(units, both_forms_are_prepared)
+{
+    static const char text[] = "phasor 1 \"keep\"\nsymbol n in 1..64 = 4    # x.0\n"
+                               "input x: f32[n, 4]\noutput z = z\n"
+                               "y = sum(x) axes=[1]\nz = reshape(y) sizes=[n, 1]\n";
+    float x[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, z[3] = {0};
+    int64_t sizes[] = {3, 4}, out_sizes[] = {3, 1};
+    DLTensor in = {.data = x,
+                   .device = {kDLCPU, 0},
+                   .ndim = 2,
+                   .dtype = {kDLFloat, 32, 1},
+                   .shape = sizes},
+             out = in;
+    out.data = z;
+    out.shape = out_sizes;
+    const phasor_value input = {.kind = PHASOR_TENSOR, .tensor = &in}, *shapes[] = {&input};
+    phasor_value output = {.kind = PHASOR_TENSOR, .tensor = &out};
+    char folder[64];
+    folder_make(folder);
+    for (int many = 0; many < 2; many++) {
+        struct opened o;
+        phasor_options options = options_exact();
+        options.cache = many ? ":memory:" : folder;
+        opened_with(&o, &options, PROGRAM, "plain");
+        phasor_program *program = program_of(&o, text);
+        ASSERT_OK(many ? phasor_program_prepare_many(program, shapes, 1, 1, NULL)
+                       : phasor_program_prepare(program, &input, 1));
+        const uint64_t compiled = counters_of(&o).compiled;
+        ASSERT_OK(phasor_run_into(program, NULL, &input, 1, &output, 1, NULL));
+        cr_assert_eq(counters_of(&o).compiled, compiled);
+        for (int i = 0; i < 3; i++)
+            cr_assert_eq(z[i], x[4 * i] + x[4 * i + 1] + x[4 * i + 2] + x[4 * i + 3]);
+        phasor_program_close(program);
+        opened_close(&o);
+    }
+    struct opened o; /* and another process has it all in the cache */
+    phasor_options options = options_exact();
+    options.cache = folder;
+    options.no_compile = true;
+    opened_with(&o, &options, PROGRAM, "plain");
+    phasor_program *program = program_of(&o, text);
+    ASSERT_OK(phasor_run_into(program, NULL, &input, 1, &output, 1, NULL));
+    phasor_program_close(program);
+    opened_close(&o);
+    folder_remove(folder);
+    ASSERT_NO_LEAKS();
+}
+
 /* Kernels that take the sizes as arguments serve all lengths: there is little to compile. */
 Test(units, generic_kernels)
 {
@@ -154,7 +206,7 @@ Test(units, generic_kernels)
     const phasor_counters counters = counters_of(&o);
     cr_assert_leq(counters.compiled, 4);
     cr_assert_eq(counters.compile_units, 1);
-    cr_assert_eq(counters.specialisations, 12);
+    cr_assert_eq(counters.specialisations, FORMS * 12);
     opened_close(&o);
     ASSERT_NO_LEAKS();
 }
@@ -187,7 +239,7 @@ Test(units, a_shape_out_of_range_stops_no_other)
     cr_assert_eq(s.statuses[0], PHASOR_OK);
     cr_assert_eq(s.statuses[1], PHASOR_ERROR_INPUT);
     cr_assert_eq(s.statuses[2], PHASOR_OK);
-    cr_assert_eq(counters_of(&o).specialisations, 1);
+    cr_assert_eq(counters_of(&o).specialisations, FORMS);
     opened_close(&o);
     ASSERT_NO_LEAKS();
 }
@@ -201,7 +253,7 @@ static void expect_one_failure(struct opened *o, struct shapes *s, int bad, cons
         cr_assert_eq(s->statuses[i], i == bad ? PHASOR_ERROR_COMPILE : PHASOR_OK, "shape %d", i);
     const phasor_counters counters = counters_of(o);
     cr_assert_eq(counters.compile_failures, 1);
-    cr_assert_eq(counters.specialisations, (uint64_t)s->count - 1);
+    cr_assert_eq(counters.specialisations, FORMS * ((uint64_t)s->count - 1));
 }
 
 Test(units, one_bad_kernel_among_many)
@@ -383,7 +435,7 @@ Test(units, threads_with_the_same_shapes, .timeout = 120)
         cr_assert_eq(p[t].status, PHASOR_OK);
     }
     const phasor_counters counters = counters_of(&o);
-    cr_assert_eq(counters.specialisations, COUNT);
+    cr_assert_eq(counters.specialisations, FORMS * COUNT);
     opened_close(&o);
 
     opened_with(&o, &options, PROGRAM, "plain"); /* one thread alone: as many */

@@ -225,7 +225,7 @@ static void layout_elementwise(struct layouts *l, const struct node *n, struct l
 /* As operand 0 where that is dense; otherwise its order of dims without the gaps. */
 static void layout_like_first(struct layouts *l, const struct node *n, struct layout *out)
 {
-    int64_t strides[1][RANK_MAX];
+    int64_t strides[1][RANK_MAX] = {{0}};
     int order[RANK_MAX];
     whole_strides(l, n, 0, strides[0]);
     if (is_dense(l, n, strides[0])) {

@@ -26,23 +26,6 @@ static phasor_status shape_finish(struct bench_shape *shape, enum dtype dtype, c
     return PHASOR_OK;
 }
 
-/* Strides without gaps for dims in the order of the given ones, the largest first; equal ones as
- * they stand. */
-static void strides_close(struct bench_shape *shape, const int64_t *order)
-{
-    bool taken[RANK_MAX] = {false};
-    int64_t stride = 1;
-    for (int k = 0; k < shape->rank; k++) {
-        int next = -1;
-        for (int d = shape->rank - 1; d >= 0; d--)
-            if (!taken[d] && (next < 0 || order[d] < order[next]))
-                next = d;
-        taken[next] = true;
-        shape->strides[next] = stride;
-        stride *= shape->sizes[next] > 1 ? shape->sizes[next] : 1;
-    }
-}
-
 static phasor_status shape_input(const struct slot *slot, const phasor_value *v,
                                  struct bench_shape *shape)
 {
@@ -51,7 +34,7 @@ static phasor_status shape_input(const struct slot *slot, const phasor_value *v,
     *shape = (struct bench_shape){.rank = t->ndim};
     for (int d = 0; d < t->ndim; d++)
         shape->sizes[d] = t->shape[d];
-    strides_close(shape, none);
+    strides_close(shape->rank, shape->sizes, none, shape->strides);
     return shape_finish(shape, slot->dtype, slot->name);
 }
 
@@ -61,7 +44,7 @@ static phasor_status shape_output(const struct slot *slot, const struct plan_out
 {
     *shape = (struct bench_shape){.rank = output->rank - dtype_is_complex(slot->dtype)};
     memcpy(shape->sizes, output->sizes, (size_t)shape->rank * sizeof *shape->sizes);
-    strides_close(shape, output->strides);
+    strides_close(shape->rank, shape->sizes, output->strides, shape->strides);
     return shape_finish(shape, slot->dtype, slot->name);
 }
 
@@ -91,7 +74,7 @@ static phasor_status outputs_by_layout(struct call *call, struct bench_shape *sh
         shapes[i] = (struct bench_shape){.rank = n->rank};
         for (int d = 0; d < n->rank; d++)
             shapes[i].sizes[d] = size_value(spec->bound.graph.sizes, n->shape[d]);
-        strides_close(&shapes[i], spec->layouts[v].strides);
+        strides_close(n->rank, shapes[i].sizes, spec->layouts[v].strides, shapes[i].strides);
         status = shape_finish(&shapes[i], program->outputs[i].dtype, program->outputs[i].name);
     }
     flight_release(&program->specialisations, &spec->flight);

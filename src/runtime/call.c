@@ -187,7 +187,7 @@ static phasor_status read_tensor(struct call *call, const struct place *place,
     const uintptr_t address = (uintptr_t)t->data + t->byte_offset;
     out->bytes = (char *)address;
     int alignment = out->low == out->high ? ALIGNMENT_MAX : alignment_of(address);
-    if (call->form != CALL_SHAPES) {
+    if (!call_is_shapes(call)) {
         TRY(check_device(call, place, t, &out->host));
         if (!t->data && out->low != out->high)
             return slot_fail(place, "data is NULL", "memory");
@@ -353,12 +353,12 @@ static phasor_status read_output(struct call *call, int index)
     if (place.slot->kind != PHASOR_TENSOR)
         return PHASOR_OK;
     TRY(read_tensor(call, &place, &call->outputs[index], out));
-    return check_overlap(call, index);
+    return call_is_shapes(call) ? PHASOR_OK : check_overlap(call, index);
 }
 
 phasor_status call_check_strides(const struct call *call)
 {
-    for (int i = 0; call->form == CALL_INTO && i < call->program->output_count; i++) {
+    for (int i = 0; call_is_into(call) && i < call->program->output_count; i++) {
         const struct place place = {"output", i, &call->program->outputs[i]};
         const struct call_slot *out = &call->out[i];
         if (out->tensor &&
@@ -412,10 +412,10 @@ phasor_status call_read(struct call *call, struct phasor_program *program, enum 
     call->word_count = 0;
     TRY(slots_room(call));
     TRY(check_counts(call, input_count, output_count));
-    call->words[call->word_count++] = form == CALL_INTO;
+    call->words[call->word_count++] = call_is_into(call);
     for (int i = 0; i < input_count; i++)
         TRY(read_input(call, i));
-    for (int i = 0; form == CALL_INTO && i < output_count; i++)
+    for (int i = 0; call_is_into(call) && i < output_count; i++)
         TRY(read_output(call, i));
     return PHASOR_OK;
 }
@@ -477,11 +477,11 @@ phasor_status call_describe(const struct call *call, bool logical, struct arena 
     out->inputs = NEW(arena, struct call_tensor, program->input_count);
     out->integers = NEW(arena, int64_t, program->input_count);
     out->outputs =
-        call->form == CALL_INTO ? NEW(arena, struct call_tensor, program->output_count) : NULL;
-    if (!out->inputs || !out->integers || (call->form == CALL_INTO && !out->outputs))
+        call_is_into(call) ? NEW(arena, struct call_tensor, program->output_count) : NULL;
+    if (!out->inputs || !out->integers || (call_is_into(call) && !out->outputs))
         return fail_memory();
     TRY(describe_inputs(call, logical, out));
-    for (int i = 0; call->form == CALL_INTO && i < program->output_count; i++) {
+    for (int i = 0; call_is_into(call) && i < program->output_count; i++) {
         out->outputs[i].rank = -1;
         if (program->outputs[i].kind == PHASOR_TENSOR)
             TRY(describe_tensor(call, &program->outputs[i], &call->out[i], logical,

@@ -5,8 +5,9 @@
  *                    ->  whenever about 64 kernels are missing: two NVRTC units of 32,
  *                        and the shapes that waited for them are ended
  *
- * A shape that another thread is making, or that was given twice, is taken up again at the end,
- * when this thread owns nothing that others could be waiting for.
+ * First what phasor_run needs of each shape, then what phasor_run_into needs: mostly the same
+ * kernels. A shape that another thread is making, or that was given twice, is taken up again at
+ * the end, when this thread owns nothing that others could be waiting for.
  */
 #include "compile/workers.h"
 #include "runtime/job.h"
@@ -29,6 +30,8 @@ struct preparation {
     int count, shape_count;
     phasor_status *statuses;
     bool *elsewhere; /* another thread is making it: to be taken up again */
+    bool *settled;   /* what phasor_run needs of it is there, or has failed */
+    int into;        /* the shapes before this one were begun for phasor_run_into */
     struct units units;
     struct waiting *first, **last;
     phasor_status status; /* the first failure */
@@ -40,7 +43,9 @@ struct preparation {
 /* The message is this thread's last one. */
 static void shape_settle(struct preparation *p, int shape, phasor_status status)
 {
-    p->statuses[shape] = status;
+    if (!p->settled[shape] || status != PHASOR_OK)
+        p->statuses[shape] = status;
+    p->settled[shape] = true;
     if (status == PHASOR_OK || p->status != PHASOR_OK)
         return;
     p->status = status;
@@ -110,19 +115,37 @@ static void waiting_begin(struct preparation *p, struct waiting *waiting, struct
         preparation_flush(p);
 }
 
-static phasor_status waiting_claim(struct preparation *p, struct waiting *waiting,
+/* Buffers as the outputs of phasor_run are, which was prepared before. */
+static phasor_status waiting_read_into(struct preparation *p, struct waiting *waiting)
+{
+    const phasor_value *inputs = p->shapes[waiting->shape];
+    struct specialisation *owned = NULL;
+    struct call *call = &waiting->call;
+    phasor_status status = call_read(call, p->program, CALL_SHAPES, inputs, p->count, NULL, 0);
+    if (status == PHASOR_OK)
+        status = specialisation_get(call, &owned);
+    TRY(status);
+    call_free(call);
+    status = call_read_into(call, p->program, inputs, p->count, owned->recipe.outputs);
+    flight_release(&p->program->specialisations, &owned->flight);
+    return status;
+}
+
+static phasor_status waiting_claim(struct preparation *p, struct waiting *waiting, bool into,
                                    struct flight **entry, bool *owner)
 {
     struct call *call = &waiting->call;
     *owner = false;
     call->stream = NULL;
-    TRY(call_read(call, p->program, CALL_SHAPES, p->shapes[waiting->shape], p->count, NULL, 0));
+    TRY(into ? waiting_read_into(p, waiting)
+             : call_read(call, p->program, CALL_SHAPES, p->shapes[waiting->shape], p->count, NULL,
+                         0));
     const size_t nbytes = call->word_count * sizeof *call->words;
     return flight_claim(&p->program->specialisations, hash_bytes(call->words, nbytes), call->words,
                         nbytes, entry, owner);
 }
 
-static void shape_begin(struct preparation *p, int shape)
+static void shape_begin(struct preparation *p, int shape, bool into)
 {
     struct flight *entry;
     bool owner;
@@ -132,7 +155,7 @@ static void shape_begin(struct preparation *p, int shape)
         return;
     }
     waiting->shape = shape;
-    const phasor_status status = waiting_claim(p, waiting, &entry, &owner);
+    const phasor_status status = waiting_claim(p, waiting, into, &entry, &owner);
     if (status == PHASOR_OK && owner) {
         waiting_begin(p, waiting, entry);
         return;
@@ -155,16 +178,28 @@ static bool interrupted(const struct preparation *p)
     return options->interrupted && options->interrupted(options->interrupted_context);
 }
 
+/* What phasor_run_into needs of the shapes that are ready for phasor_run, as far as all before
+ * them are settled. */
+static void shapes_begin_into(struct preparation *p)
+{
+    for (; p->into < p->shape_count && (p->settled[p->into] || p->elsewhere[p->into]); p->into++)
+        if (p->settled[p->into] && p->statuses[p->into] == PHASOR_OK && !runs_on_cpu(p->program))
+            shape_begin(p, p->into, true);
+}
+
 static void shapes_begin(struct preparation *p)
 {
     for (int i = 0; i < p->shape_count; i++) {
+        shapes_begin_into(p);
         if (interrupted(p))
             shape_settle(p, i, fail(PHASOR_ERROR_INTERRUPTED, "interrupted before shape %d", i));
         else if (runs_on_cpu(p->program))
             shape_settle(p, i, phasor_program_prepare(p->program, p->shapes[i], p->count));
         else
-            shape_begin(p, i);
+            shape_begin(p, i, false);
     }
+    preparation_flush(p);
+    shapes_begin_into(p);
     preparation_flush(p);
 }
 
@@ -179,7 +214,8 @@ static phasor_status preparation_run(struct preparation *p)
 {
     p->last = &p->first;
     p->elsewhere = memory_new((size_t)p->shape_count * sizeof *p->elsewhere);
-    if (!p->elsewhere || !p->statuses)
+    p->settled = memory_new((size_t)p->shape_count * sizeof *p->settled);
+    if (!p->elsewhere || !p->settled || !p->statuses)
         return fail_memory();
     shapes_begin(p);
     shapes_of_others(p);
@@ -202,6 +238,7 @@ phasor_status phasor_program_prepare_many(phasor_program *program,
     const phasor_status status = preparation_run(&p);
     text_free(&p.message);
     memory_free(p.elsewhere);
+    memory_free(p.settled);
     if (!statuses)
         memory_free(p.statuses);
     return status;

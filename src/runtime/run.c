@@ -141,21 +141,37 @@ phasor_status phasor_run_into(phasor_program *program, phasor_state *state,
     return run(program, state, CALL_INTO, inputs, input_count, outputs, output_count, stream);
 }
 
-phasor_status phasor_program_prepare(phasor_program *program, const phasor_value *inputs, int count)
+/* outputs: NULL for phasor_run, or those that it gives, for phasor_run_into. */
+static phasor_status prepare(struct phasor_program *program, const phasor_value *inputs, int count,
+                             const struct plan_output *outputs, struct specialisation **spec)
 {
     struct call call;
-    struct specialisation *spec;
     call.stream = NULL;
-    TRY(program_check_runnable(program));
-    phasor_status status = call_read(&call, program, CALL_SHAPES, inputs, count, NULL, 0);
+    phasor_status status = outputs ? call_read_into(&call, program, inputs, count, outputs)
+                                   : call_read(&call, program, CALL_SHAPES, inputs, count, NULL, 0);
     if (status == PHASOR_OK)
-        status = specialisation_get(&call, &spec);
-    if (status == PHASOR_OK) {
-        if (upgrade_is_wanted(spec))
-            status = specialisation_upgrade(spec);
-        info_keep(program, spec);
-        flight_release(&program->specialisations, &spec->flight);
-    }
+        status = specialisation_get(&call, spec);
     call_free(&call);
+    TRY(status);
+    if (upgrade_is_wanted(*spec))
+        status = specialisation_upgrade(*spec);
+    if (status != PHASOR_OK)
+        flight_release(&program->specialisations, &(*spec)->flight);
+    return status;
+}
+
+phasor_status phasor_program_prepare(phasor_program *program, const phasor_value *inputs, int count)
+{
+    struct specialisation *owned, *into;
+    phasor_status status = PHASOR_OK;
+    TRY(program_check_runnable(program));
+    TRY(prepare(program, inputs, count, NULL, &owned));
+    if (!owned->layouts) {
+        status = prepare(program, inputs, count, owned->recipe.outputs, &into);
+        if (status == PHASOR_OK)
+            flight_release(&program->specialisations, &into->flight);
+    }
+    info_keep(program, owned);
+    flight_release(&program->specialisations, &owned->flight);
     return status;
 }

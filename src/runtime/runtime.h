@@ -206,11 +206,8 @@ struct call_slot {
     uint8_t boolean;   /* BOOL */
 };
 
-enum call_form {
-    CALL_OWNED,
-    CALL_INTO,
-    CALL_SHAPES
-}; /* SHAPES: prepare and show; nothing is read */
+/* SHAPES: prepare and show; nothing is read or written. */
+enum call_form { CALL_OWNED, CALL_INTO, CALL_SHAPES, CALL_SHAPES_INTO };
 
 struct call {
     struct phasor_program *program;
@@ -218,7 +215,7 @@ struct call {
     phasor_value *outputs;
     enum call_form form;
     void *stream;
-    struct call_slot *in, *out; /* out: CALL_INTO */
+    struct call_slot *in, *out; /* out: call_is_into */
     int64_t *words; /* what a specialisation depends on; call.c says how they are laid out */
     size_t word_count, word_capacity;
     bool in_place;  /* an output is just the memory of an input */
@@ -234,12 +231,27 @@ static inline const DLTensor *value_tensor(const phasor_value *v)
            : v->kind == PHASOR_OWNED && v->owned ? &v->owned->dl_tensor
                                                  : NULL;
 }
+static inline bool call_is_into(const struct call *c)
+{
+    return c->form == CALL_INTO || c->form == CALL_SHAPES_INTO;
+}
+static inline bool call_is_shapes(const struct call *c)
+{
+    return c->form == CALL_SHAPES || c->form == CALL_SHAPES_INTO;
+}
 /* Checks the slots: count, kind, dtype, rank, device, overlaps. Sizes are checked by the
  * specialisation. call_free always. */
 phasor_status call_read(struct call *call, struct phasor_program *program, enum call_form form,
                         const phasor_value *inputs, int input_count, phasor_value *outputs,
                         int output_count);
+/* CALL_SHAPES_INTO with buffers like these outputs: their order of dims, without gaps. */
+phasor_status call_read_into(struct call *call, struct phasor_program *program,
+                             const phasor_value *inputs, int input_count,
+                             const struct plan_output *outputs);
 void call_free(struct call *call);
+/* Strides without gaps for dims in the order of the given ones, the largest first; equal ones as
+ * they stand. */
+void strides_close(int rank, const int64_t *sizes, const int64_t *order, int64_t *strides);
 /* No output has two elements in one place. Once for the words: they hold its sizes and strides. */
 phasor_status call_check_strides(const struct call *call);
 /* What the planner wants to know; logical: a complex tensor has no pair dim. In the arena. */

@@ -139,7 +139,7 @@ phasor_status specialisation_get(struct call *call, struct specialisation **out)
         status = fail_captured(program);
     if (status != PHASOR_OK)
         *out = NULL;
-    if (status == PHASOR_OK && !capturing && call->form != CALL_SHAPES)
+    if (status == PHASOR_OK && !capturing && !call_is_shapes(call))
         specialisation_made(*out);
     flight_done(&program->specialisations, entry, status,
                 capturing || status == PHASOR_ERROR_INTERRUPTED);
