@@ -99,7 +99,17 @@ def phasor_prepared(options, lengths, work):
     return row
 
 
+def bare_launches(options, lengths):
+    """What a launch costs the host without Phasor, at one length: what no row can be below."""
+    middle = sorted(lengths)[len(lengths) // 2]
+    found = phasor_run(options, "bench", "--dim", f"{options.name}={middle}", "--cache", ":memory:", "--device", options.device)
+    launches = found["launch_us"]
+    return {"name": "bare launches", "calls": launches["count"], "compiled": 0, "first_time_us": None,
+            "repeated_us": launches, "over_2_ms": 0, "note": f"of the kernels of length {middle}, by the driver alone"}
+
+
 def phasor_rows(options, path, work):
+    yield bare_launches(options, lengths_read(path))
     yield phasor_prepared(options, lengths_read(path), work)
     for mode in ("auto", "generic"):
         yield phasor_series(options, f"Phasor {mode}", mode, path, os.path.join(work, f"cache-{mode}"))
@@ -226,7 +236,7 @@ def row_print(row):
         print(f"  {row['name']:<34}{row['note']}", flush=True)
         return
     first, again = row["first_time_us"], row["repeated_us"]
-    words = [(row["compiled"], 8), (f"{row['first_call_us']:.1f}", 12), (first["count"] if first else "", 15),
+    words = [(row["compiled"], 8), (f"{row['first_call_us']:.1f}" if "first_call_us" in row else "", 12), (first["count"] if first else "", 15),
              *zip(cells(first, "p50", "p99", "max"), (12, 13, 13)), (again["count"] if again else "", 13),
              *zip(cells(again, "p50", "p99"), (11, 13)), (row["over_2_ms"], 8)]
     line = "".join(f"{word:>{width}}" for word, width in words)
@@ -241,7 +251,7 @@ def judge(rows):
     def figure(row, part, name):
         return row[part][name] if row[part] else None
 
-    middle = figure(exact, "repeated_us", "p50")
+    middle, bare = figure(exact, "repeated_us", "p50"), by_name["bare launches"]["repeated_us"]
     print()
     verdicts = [
         acceptance.line("auto: us of first-time lengths, p99", figure(auto, "first_time_us", "p99"), FIRST_TIME_US,
@@ -252,6 +262,8 @@ def judge(rows):
                         acceptance.most, "{:.2f}"),
         acceptance.line("generic: kernels compiled", generic["compiled"], GENERIC_KERNELS, acceptance.most, "{:d}"),
     ]
+    print(f"        beside them: bare launches p50 {bare['p50']:.2f}, p99 {bare['p99']:.2f}; "
+          f"exact p99 {figure(exact, 'repeated_us', 'p99') or 0:.2f}")
     return False not in verdicts
 
 
