@@ -434,12 +434,12 @@ Test(device, overwritten_guards_are_noticed)
     cr_assert_eq(driver_count("stand_in_corruptions"), 1);
 }
 
-Test(device, copies_fills_and_pinned_memory)
+Test(device, copies_and_fills)
 {
     struct device *device = device_stand_in("sm_90", 0);
     struct device_scope scope;
     void *from, *to;
-    int *flag, values[4] = {1, 2, 3, 4};
+    int values[4] = {1, 2, 3, 4};
     OK(device_enter(device, &scope));
     OK(device_allocate(device, sizeof values, &from, NULL));
     OK(device_allocate(device, sizeof values, &to, NULL));
@@ -450,11 +450,35 @@ Test(device, copies_fills_and_pinned_memory)
     OK(device_synchronize(device, NULL));
     cr_assert_arr_eq(values, ((int[]){0, 0, 3, 4}), sizeof values);
     OK(device_upload(device, NULL, NULL, 0, NULL));
-    OK(device_host_allocate(device, sizeof *flag, (void **)&flag));
-    cr_assert_eq(*flag, 0);
-    device_host_free(device, flag);
     device_free(device, from, NULL);
     device_free(device, to, NULL);
+    device_leave(device, &scope);
+    device_close(device);
+    nothing_left();
+}
+
+/* Two whole pages of them: each is its own, and 0 again for the next owner. */
+Test(device, flags)
+{
+    enum { COUNT = 128 };
+    struct device *device = device_stand_in("sm_90", 0);
+    struct device_scope scope;
+    uint32_t *flags[COUNT], *again;
+    OK(device_enter(device, &scope));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        OK(device_flag_new(device, &flags[i]));
+        cr_assert_eq(*flags[i], 0);
+        *flags[i] = i + 1;
+    }
+    for (uint32_t i = 0; i < COUNT; i++)
+        cr_assert_eq(*flags[i], i + 1);
+    device_flag_free(device, flags[77]);
+    OK(device_flag_new(device, &again));
+    cr_assert_eq(again, flags[77]);
+    cr_assert_eq(*again, 0);
+    for (int i = 0; i < COUNT; i++)
+        device_flag_free(device, flags[i]);
+    device_flag_free(device, NULL);
     device_leave(device, &scope);
     device_close(device);
     nothing_left();

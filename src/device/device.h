@@ -131,10 +131,10 @@ phasor_status device_copy(struct device *device, void *to, const void *from, siz
                           void *stream);
 phasor_status device_fill_zero(struct device *device, void *to, size_t nbytes, void *stream);
 
-/* Host memory, zeroed, that kernels reach at the same address: for flags that are read without a
- * copy. */
-phasor_status device_host_allocate(struct device *device, size_t nbytes, void **pointer);
-void device_host_free(struct device *device, void *pointer); /* NULL is fine */
+/* A number in host memory, 0 at first, that kernels reach at the same address: it is read without a
+ * copy. Freed when no kernel can write it any more; others get it then. */
+phasor_status device_flag_new(struct device *device, uint32_t **out);
+void device_flag_free(struct device *device, uint32_t *flag); /* NULL is fine */
 
 /* -- streams and events ------------------------------------------------------------------------ */
 

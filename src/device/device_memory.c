@@ -1,5 +1,4 @@
-/* device_memory.c - see device.h: allocation, the list of returned blocks, copies, pinned host
- * memory.
+/* device_memory.c - see device.h: allocation, the list of returned blocks, copies.
  *
  *     block A of stream 1, block B of stream 2 returned; an allocation on stream 1
  *  -> A is freed in the order of stream 1, B stays on the list
@@ -59,6 +58,7 @@ phasor_status device_memory_open(struct device *device)
     if (supported)
         TRY(pool_open(device));
     TRY(driver_check(device->driver, device->driver->MemAlloc(&device->waiter, 1), "cuMemAlloc"));
+    TRY(device_flags_open(device));
     return device_stream_new(device, &device->freeing);
 }
 
@@ -205,6 +205,7 @@ void device_memory_close(struct device *device)
         list = next;
     }
     device_stream_free(device, device->freeing);
+    device_flags_close(device);
     if (device->waiter)
         device->driver->MemFree(device->waiter);
     if (device->pool)
@@ -348,26 +349,6 @@ phasor_status device_fill_zero(struct device *device, void *to, size_t nbytes, v
     return driver_check(device->driver,
                         device->driver->MemsetD8Async(address(to), 0, nbytes, stream),
                         "clearing device memory");
-}
-
-/* -- host memory ------------------------------------------------------------------------------- */
-
-phasor_status device_host_allocate(struct device *device, size_t nbytes, void **pointer)
-{
-    const size_t wanted = nbytes ? nbytes : 1;
-    *pointer = NULL;
-    TRY(driver_check(device->driver,
-                     device->driver->MemHostAlloc(
-                         pointer, wanted, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
-                     "allocating pinned host memory"));
-    memset(*pointer, 0, wanted);
-    return PHASOR_OK;
-}
-
-void device_host_free(struct device *device, void *pointer)
-{
-    if (pointer)
-        device->driver->MemFreeHost(pointer);
 }
 
 #endif

@@ -211,18 +211,17 @@ phasor_status device_fill_zero(struct device *device, void *to, size_t nbytes, v
     return device_absent();
 }
 
-phasor_status device_host_allocate(struct device *device, size_t nbytes, void **pointer)
+phasor_status device_flag_new(struct device *device, uint32_t **out)
 {
     (void)device;
-    (void)nbytes;
-    (void)pointer;
+    (void)out;
     return device_absent();
 }
 
-void device_host_free(struct device *device, void *pointer)
+void device_flag_free(struct device *device, uint32_t *flag)
 {
     (void)device;
-    (void)pointer;
+    (void)flag;
 }
 
 phasor_status device_wait_all(struct device *device)

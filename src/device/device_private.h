@@ -20,7 +20,8 @@ struct device {
     int references; /* atomic */
     bool closed;    /* atomic: no run will come to take blocks off the list */
 
-    pthread_mutex_t lock; /* of the list */
+    pthread_mutex_t lock; /* of the lists */
+    struct flag_page *flags;
     struct device_block *returned;
     size_t returned_bytes, returned_count; /* written under the lock, read without it */
 };
@@ -29,6 +30,9 @@ struct device {
  * on the list. */
 phasor_status device_memory_open(struct device *device);
 void device_memory_close(struct device *device);
+/* The first page of flags, or a further one; all of them. */
+phasor_status device_flags_open(struct device *device);
+void device_flags_close(struct device *device);
 /* Waits for all work of the device and frees every block on the list. */
 void device_memory_reclaim(struct device *device);
 #endif

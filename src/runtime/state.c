@@ -94,7 +94,6 @@ static phasor_status buffers_make(struct phasor_state *state, struct device *dev
 static phasor_status state_setup(struct phasor_state *state, struct device *device)
 {
     struct device_scope scope;
-    void *flag = NULL;
     if (!device) {
         state->flag = memory_new(sizeof *state->flag);
         if (!state->flag)
@@ -103,8 +102,7 @@ static phasor_status state_setup(struct phasor_state *state, struct device *devi
         return reset_host(state);
     }
     TRY(device_enter(device, &scope));
-    phasor_status status = device_host_allocate(device, sizeof *state->flag, &flag);
-    state->flag = flag;
+    phasor_status status = device_flag_new(device, &state->flag);
     if (status == PHASOR_OK)
         status = buffers_make(state, device);
     if (status == PHASOR_OK)
@@ -122,7 +120,7 @@ static void flag_free(struct phasor_state *state, struct device *device)
         memory_free(state->flag);
     } else if (state->flag && device_enter(device, &scope) == PHASOR_OK) {
         if (device_wait_all(device) == PHASOR_OK)
-            device_host_free(device, state->flag);
+            device_flag_free(device, state->flag);
         device_leave(device, &scope);
     }
 }

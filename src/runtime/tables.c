@@ -91,12 +91,13 @@ static phasor_status setup_launch(struct phasor_program *program, struct launch 
 static phasor_status setup_run(struct launcher *l, struct launch *setup, int count, void *stream)
 {
     struct device *device = l->program->runtime->device;
-    void *work = NULL, *flag = NULL;
+    void *work = NULL;
+    uint32_t *flag = NULL;
     phasor_status status = PHASOR_OK;
     if (l->recipe->work_bytes)
         status = device_allocate(device, (size_t)l->recipe->work_bytes, &work, stream);
     if (status == PHASOR_OK)
-        status = device_host_allocate(device, sizeof(uint32_t), &flag);
+        status = device_flag_new(device, &flag);
     for (int k = 0; status == PHASOR_OK && k < count; k++)
         status = setup_launch(l->program, &setup[k], work, flag, stream);
     if (status == PHASOR_OK)
@@ -105,7 +106,7 @@ static phasor_status setup_run(struct launcher *l, struct launch *setup, int cou
         log_line(LOG_WARNING, "%s: an index that depends on sizes alone is out of range",
                  program_logical(l->program)->name);
     device_free(device, work, stream);
-    device_host_free(device, flag);
+    device_flag_free(device, flag);
     return status;
 }
 
