@@ -63,7 +63,7 @@ static uint32_t *flag_take(struct device *device)
 
 phasor_status device_flags_open(struct device *device)
 {
-    struct flag_page *page;
+    struct flag_page *page = NULL;
     TRY(page_new(device, &page));
     page_add(device, page);
     return PHASOR_OK;
