@@ -98,7 +98,8 @@ typedef enum phasor_rules { PHASOR_RULES_ALL = 0, PHASOR_RULES_EXECUTORCH } phas
  * EXACT     waits until kernels for just these sizes are compiled, or found in the cache.
  * GENERIC   uses kernels that take the dynamic sizes as arguments. They serve all sizes of a class:
  *           which tensors are aligned to 16 bytes, which strides have gaps, where a dim of 1 is
- *           broadcast, whether addresses fit in 31 bits. Only the first call of a class compiles.
+ *           broadcast, whether addresses fit in 31 bits, whether 8 divides a dynamic dim that is the
+ *           innermost of an input or output. Only the first call of a class compiles.
  * AUTO      the same, and threads in the background compile, from the second call on, kernels for
  *           any strides and alignments, which serve a new class until it has its own; and when
  *           sizes come again, exact kernels in place of those that are faster with literal sizes

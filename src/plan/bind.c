@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { WIDTH = 8 }; /* elements of the widest vectors */
+
 /* Where a symbol got its value. */
 struct binding {
     bool bound;
@@ -184,55 +186,93 @@ static phasor_status check_conditions(const struct graph *graph)
 /* A symbol stays one in a generic plan unless it was found that its value decides. A dim of 0
  * always does: there is nothing to launch. */
 static dim bind_one(struct plan *plan, const struct graph *real, const struct size_symbol *symbol,
-                    int64_t size, bool literal)
+                    int64_t size, enum binding_kind kind)
 {
-    int64_t low = symbol->low;
+    struct sizes *sizes = &plan->sizes;
+    int64_t low = symbol->low, width = 1;
     if (!graph_is_integer_input(real, symbol->size)) {
-        literal |= size < 1;
+        kind = size < 1 ? BIND_LITERALS : kind;
         low = low > 1 ? low : 1;
+        width = kind == BIND_MULTIPLES && size % WIDTH == 0 ? WIDTH : 1;
     }
-    return literal ? size_literal(&plan->sizes, size)
-                   : size_symbol(&plan->sizes, symbol->name, low, symbol->high, size);
+    if (kind == BIND_LITERALS)
+        return size_literal(sizes, size);
+    return size_mul(sizes, size_literal(sizes, width),
+                    size_symbol(sizes, symbol->name, (low + width - 1) / width,
+                                symbol->high / width, size / width));
 }
 
-static bool pinned_take(const struct plan *plan, const struct graph *real, bool *literal)
+static bool pinned_take(const struct plan *plan, const struct graph *real, enum binding_kind *kinds)
 {
     bool any = false;
     for (size_t i = 0; i < plan->sizes.symbols.count; i++)
         for (size_t s = 0; s < real->sizes->symbols.count; s++)
             if (plan->sizes.symbols.at[i].pinned &&
-                strcmp(plan->sizes.symbols.at[i].name, real->sizes->symbols.at[s].name) == 0)
-                any = literal[s] = true;
+                strcmp(plan->sizes.symbols.at[i].name, real->sizes->symbols.at[s].name) == 0) {
+                kinds[s] = BIND_LITERALS;
+                any = true;
+            }
     return any;
 }
 
 static phasor_status bind_once(struct plan *plan, const struct graph *real, const int64_t *values,
-                               const bool *literal, dim *replacement)
+                               const enum binding_kind *kinds, dim *replacement)
 {
     TRY(sizes_init(&plan->sizes, &plan->arena));
     TRY(graph_init(&plan->graph, &plan->arena, &plan->sizes, real->name));
     for (size_t s = 0; s < real->sizes->symbols.count; s++)
-        replacement[s] = bind_one(plan, real, &real->sizes->symbols.at[s], values[s], literal[s]);
+        replacement[s] = bind_one(plan, real, &real->sizes->symbols.at[s], values[s], kinds[s]);
     const phasor_status status = graph_rebind(&plan->graph, real, replacement);
     /* What does not work out for these sizes is a matter of the call, not of the file. */
     return status == PHASOR_ERROR_FILE ? fail_in(PHASOR_ERROR_INPUT, "with these sizes") : status;
 }
 
+/* Whether vectors of a tensor of the caller would lie along a dim with this symbol: it is the
+ * innermost, but for dims that have less than a vector together. */
+static bool is_inner_of(const struct graph *real, value v, const bool *symbol)
+{
+    const struct node *n = graph_node(real, v);
+    int64_t inside = 1;
+    for (int d = n->rank - 1; v && d >= 0 && inside < WIDTH; d--) {
+        if (size_mentions(real->sizes, n->shape[d], symbol))
+            return true;
+        inside *= size_is_literal(real->sizes, n->shape[d]) ? size_value(real->sizes, n->shape[d])
+                                                            : WIDTH;
+    }
+    return false;
+}
+
+static bool is_inner(const struct graph *real, const bool *symbol)
+{
+    for (size_t i = 0; i < real->inputs.count; i++)
+        if (is_inner_of(real, real->inputs.at[i].node, symbol))
+            return true;
+    for (size_t i = 0; i < real->outputs.count; i++)
+        if (is_inner_of(real, real->outputs.at[i].node, symbol))
+            return true;
+    return false;
+}
+
 phasor_status bind_graph(struct plan *plan, const struct graph *real, const int64_t *symbol_values,
-                         bool generic)
+                         enum binding_kind kind)
 {
     const size_t symbols = real->sizes->symbols.count;
     dim *replacement = NEW(&plan->arena, dim, symbols);
-    bool *literal = NEW(&plan->arena, bool, symbols);
-    if (!replacement || !literal)
+    enum binding_kind *kinds = NEW(&plan->arena, enum binding_kind, symbols);
+    bool *one = NEW(&plan->arena, bool, symbols);
+    if (!replacement || !kinds || !one)
         return fail_memory();
-    memset(literal, !generic, symbols);
+    for (size_t s = 0; s < symbols; s++) {
+        one[s] = true;
+        kinds[s] = kind == BIND_MULTIPLES && !is_inner(real, one) ? BIND_SYMBOLS : kind;
+        one[s] = false;
+    }
     plan->program = real;
-    TRY(bind_once(plan, real, symbol_values, literal, replacement));
-    while (pinned_take(plan, real, literal)) {
+    TRY(bind_once(plan, real, symbol_values, kinds, replacement));
+    while (pinned_take(plan, real, kinds)) {
         graph_free(&plan->graph);
         sizes_free(&plan->sizes);
-        TRY(bind_once(plan, real, symbol_values, literal, replacement));
+        TRY(bind_once(plan, real, symbol_values, kinds, replacement));
     }
     return check_conditions(&plan->graph);
 }

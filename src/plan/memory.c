@@ -125,7 +125,10 @@ phasor_status plan_make(const struct graph *logical, const struct graph *real,
     if (!values)
         return fail_memory();
     TRY(bind_symbols(logical, call, values));
-    TRY(bind_graph(plan, real, values, options->generic));
+    TRY(bind_graph(plan, real, values,
+                   !options->generic ? BIND_LITERALS
+                   : options->any    ? BIND_SYMBOLS
+                                     : BIND_MULTIPLES));
     TRY(layout_infer(&plan->graph, call, &plan->arena, &layouts));
     TRY(plan_fuse(plan, call, layouts, options));
     return plan_memory(plan);

@@ -170,10 +170,13 @@ struct plan {
  * PHASOR_ERROR_INPUT names the input and both sizes. */
 phasor_status bind_symbols(const struct graph *logical, const struct call_shape *call,
                            int64_t *symbol_values);
-/* The graph for these values of the symbols, in the plan's arena: literals, or, where `generic`,
- * symbols that have these values. */
+/* What becomes of a symbol with a value: a literal, or a symbol with this value. MULTIPLES: where
+ * vectors of the caller's tensors would lie along it and divide it, a multiple of a symbol, so that
+ * kernels have vectors: 8*s25, in a class of its own. */
+enum binding_kind { BIND_LITERALS, BIND_SYMBOLS, BIND_MULTIPLES };
+/* The graph for these values of the symbols, in the plan's arena. */
 phasor_status bind_graph(struct plan *plan, const struct graph *real, const int64_t *symbol_values,
-                         bool generic);
+                         enum binding_kind kind);
 
 /* Strides, offset and memory of a value as eager PyTorch has them. */
 struct layout {

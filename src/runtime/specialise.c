@@ -20,7 +20,7 @@ static phasor_status job_run_cpu(struct job *job)
     struct specialisation *spec = job->spec;
     struct call_shape shape;
     TRY(job_bind(job));
-    TRY(bind_graph(&spec->bound, program_logical(job->program), job->values, false));
+    TRY(bind_graph(&spec->bound, program_logical(job->program), job->values, BIND_LITERALS));
     TRY(call_describe(job->call, true, &job->arena, &shape));
     return layout_infer(&spec->bound.graph, &shape, &spec->bound.arena, &spec->layouts);
 }

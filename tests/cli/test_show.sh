@@ -30,6 +30,14 @@ expect_exit 4 show "$dynamic" --stage cuda --arch sm_90 -o "$scratch/no/such/fol
 expect_exit 3 show "$CASES/left_five/plain.pt2" --stage cuda --arch sm_90
 expect_exit 5 show "$dynamic" --stage plan --arch sm_90 --dim nobody.1=3
 
+# Sizes as arguments, and vectors along a dim that they divide.
+printf '%s\n' 'phasor 1 "add"' 'symbol n in 1..64 = 8    # x.0' 'symbol m in 1..64 = 8    # x.1' 'input x: f32[n, m]' \
+    'input y: f32[m]' 'output z = z' 'z = add(x, y)' >"$scratch/add.phasor"
+expect_exit 0 show "$scratch/add.phasor" --stage cuda --mode generic --arch sm_90 --dim x.1=16
+expect_output 'read16(a.p1, i)'
+expect_exit 0 show "$scratch/add.phasor" --stage cuda --mode generic --arch sm_90 --dim x.1=15
+expect_output 'read4(a.p1, i)'
+
 # What is written to an input aside is kept for all its readers.
 expect_exit 0 show "$CASES/../text/written_reduction.phasor" --stage cuda --arch sm_90
 
