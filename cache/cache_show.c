@@ -252,8 +252,11 @@ phasor_status cache_show(struct cache *cache, const char *what, bool json, struc
     else if (strcmp(what, "list") == 0)
         status = list_show(cache, json, out);
     else
-        status = fail(PHASOR_ERROR_USAGE,
-                      "cache: \"%s\" cannot be shown; \"stats\" and \"list\" can", what);
+        status = fail(
+            PHASOR_ERROR_USAGE,
+            "cache: \"%s\" cannot be shown; \"stats\" and \"list\" can, and keys: they begin with "
+            "hex digits (see cache list)",
+            what);
     cache_leave(cache);
     return status;
 }

@@ -116,8 +116,12 @@ static phasor_status entry_check(const char *path, bool trust, int also, mode_t 
                                  const char *kind_name)
 {
     struct stat link, target;
-    if (lstat(path, &link) != 0 || stat(path, &target) != 0)
+    if (lstat(path, &link) != 0)
         return fail(PHASOR_ERROR_FILE, "cannot look at %s: %m", path);
+    if (stat(path, &target) != 0)
+        return errno == ENOENT && S_ISLNK(link.st_mode)
+                   ? fail(PHASOR_ERROR_FILE, "%s is a symbolic link that leads nowhere", path)
+                   : fail(PHASOR_ERROR_FILE, "cannot look at %s: %m", path);
     if ((target.st_mode & S_IFMT) != kind)
         return fail(PHASOR_ERROR_FILE, "%s is not a %s", path, kind_name);
     return trust ? PHASOR_OK : entry_check_owner(path, &link, &target, also);

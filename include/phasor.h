@@ -98,8 +98,8 @@ typedef enum phasor_rules { PHASOR_RULES_ALL = 0, PHASOR_RULES_EXECUTORCH } phas
  * EXACT     waits until kernels for just these sizes are compiled, or found in the cache.
  * GENERIC   uses kernels that take the dynamic sizes as arguments. They serve all sizes of a class:
  *           which tensors are aligned to 16 bytes, which strides have gaps, where a dim of 1 is
- *           broadcast, whether addresses fit in 31 bits, whether 8 divides a dynamic dim that is the
- *           innermost of an input or output. Only the first call of a class compiles.
+ *           broadcast, whether addresses fit in 31 bits, whether 8 divides a dynamic dim that is
+ *           the innermost of an input or output. Only the first call of a class compiles.
  * AUTO      the same, and threads in the background compile, from the second call on, kernels for
  *           any strides and alignments, which serve a new class until it has its own; and when
  *           sizes come again, exact kernels in place of those that are faster with literal sizes
@@ -296,9 +296,9 @@ PHASOR_API phasor_status phasor_program_sizes(const phasor_program *program,
  * as aligned to 16 bytes), inputs of kind PHASOR_NONE are not allowed for tensors. Addresses are
  * looked at for their alignment only and never followed, so that one that is no memory stands for
  * "a tensor aligned like this". Both forms of a call are made ready, phasor_run_into for buffers in
- * which dims have the order that phasor_run gives them, without gaps, aligned to 16 bytes. It is for
- * the runtime's (first) device, wherever tensors are; another one of the same arch finds the kernels
- * in the cache, and loads them at its first call. */
+ * which dims have the order that phasor_run gives them, without gaps, aligned to 16 bytes. It is
+ * for the runtime's (first) device, wherever tensors are; another one of the same arch finds the
+ * kernels in the cache, and loads them at its first call. */
 PHASOR_API phasor_status phasor_program_prepare(phasor_program *program, const phasor_value *inputs,
                                                 int count);
 

@@ -132,6 +132,25 @@ Test(cache_runtime, a_broken_cubin_with_a_right_checksum)
     ASSERT_NO_LEAKS();
 }
 
+/* What an older driver refuses is of use to others: who cannot put a better one in its place leaves it
+ * there. */
+Test(cache_runtime, a_refused_cubin_stays_where_nothing_can_be_compiled)
+{
+    static const char broken[] = "\177ELF and nothing more that a driver would take";
+    struct opened o;
+    phasor_options options = options_here();
+    const uint64_t kernels = run_once(&options).compiled;
+    cr_assert_eq(rows_replace("sm_90", "sm_90", broken, sizeof broken), (int)kernels);
+    options.no_compile = true;
+    opened_with(&o, &options, "qk_rope_f32", "plain");
+    ASSERT_FAILS(opened_run(&o), PHASOR_NOT_READY, "not in the cache");
+    opened_close(&o);
+    cr_assert_eq(figure("kernels"), (long)kernels);
+    options.no_compile = false;
+    cr_assert_eq(run_once(&options).compiled, kernels);
+    ASSERT_NO_LEAKS();
+}
+
 Test(cache_runtime, a_cubin_that_is_no_elf_file_is_found_by_verify)
 {
     const phasor_options options = options_here();

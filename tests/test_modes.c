@@ -171,6 +171,45 @@ Test(modes, auto_is_closed_at_any_time)
     ASSERT_NO_LEAKS();
 }
 
+/* The launches that a bench repeats by itself are those whose arguments it made, whatever is swapped
+ * in meanwhile: with the cache filled, exact kernels come while it runs. */
+Test(modes, a_bench_meets_exact_kernels, .timeout = 120)
+{
+    static const char text[] = "phasor 1 \"two\"\nsymbol n in 1..64 = 5    # q.0\n"
+                               "symbol m in 1..64 = 11    # k.1\ninput q: f32[n, 7]\n"
+                               "input k: f32[3, m]\noutput a = a\noutput b = b\n"
+                               "one = scalar value=1 : f32[]\na = add(q, one)\nb = add(k, one)\n";
+    static float data[64];
+    int64_t q_sizes[] = {5, 7}, k_sizes[] = {3, 11};
+    DLTensor q = {.data = data,
+                  .device = {kDLCPU, 0},
+                  .ndim = 2,
+                  .dtype = {kDLFloat, 32, 1},
+                  .shape = q_sizes},
+             k = q;
+    k.shape = k_sizes;
+    const phasor_value in[2] = {{.kind = PHASOR_TENSOR, .tensor = &q},
+                                {.kind = PHASOR_TENSOR, .tensor = &k}};
+    phasor_options options = options_for(ON_CUDA);
+    char folder[64];
+    options.mode = PHASOR_MODE_AUTO;
+    folder_make(folder);
+    options.cache = folder;
+    for (int run = 0; run < 4; run++) {
+        struct opened o;
+        phasor_bench_result result = {.size = sizeof result};
+        const phasor_bench_options bench = {.size = sizeof bench, .seconds = run ? 0.1 : 0.5};
+        opened_with(&o, &options, "bench_rope_f32", "plain");
+        phasor_program *program = program_of(&o, text);
+        ASSERT_OK(phasor_program_bench(program, in, 2, &bench, &result));
+        cr_assert_gt(result.launch.count, 0);
+        phasor_program_close(program);
+        opened_close(&o);
+    }
+    folder_remove(folder);
+    ASSERT_NO_LEAKS();
+}
+
 /* -- capture ----------------------------------------------------------------------------------- */
 
 struct captured {

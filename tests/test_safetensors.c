@@ -95,7 +95,12 @@ Test(safetensors, damaged_files_give_a_sentence)
         {ONE("\"F32\"", "[-1]", "[0, 4]"), 4, "sizes are integers"},
         {ONE("\"F32\"", "3", "[0, 4]"), 4, "an array of at most"},
         {ONE("\"F32\"", "[1]", "[0, 8]"), 8, "do not agree"},
-        {ONE("\"F32\"", "[1]", "[0, 8]"), 4, "two offsets into"},
+        {ONE("\"F32\"", "[2]", "[0, 8]"), 4,
+         "t.safetensors: the file is cut off: it has 73 bytes, its header asks for 77"},
+        {"{\"a\": {\"dtype\": \"U8\", \"shape\": [2], \"data_offsets\": [0, 2]}, \"b\": "
+         "{\"dtype\": \"U8\", \"shape\": [9223372036854775805], \"data_offsets\": "
+         "[2, 9223372036854775807]}}",
+         3, "is cut off"},
         {ONE("\"F32\"", "[1]", "[4, 0]"), 4, "two offsets into"},
         {ONE("\"F32\"", "[1]", "[0]"), 4, "two offsets into"},
         {ONE("\"F32\"", "[1]", "[4, 8]"), 8, "leaves a hole"},

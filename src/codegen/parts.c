@@ -28,8 +28,8 @@ struct merge {
     const char *at[PARTS_ALIKE_MOST], *end[PARTS_ALIKE_MOST];
     struct choice choices[CHOICES_MOST];
     int choice_count;
-    char
-        before; /* the last character that was no space: '/' or '%' make a divisor of what follows */
+    /* The last character that was no space: '/' or '%' make a divisor of what follows. */
+    char before;
     struct text body;
 };
 

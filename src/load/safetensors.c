@@ -34,6 +34,7 @@ struct tensors_file {
     void *block;
     unsigned char *data; /* in the block, aligned */
     uint64_t nbytes;     /* of the data */
+    uint64_t data_at;    /* where the data begins in the file */
 };
 
 static const char *const dtype_names[DT_COUNT] = {[DT_bool] = "BOOL",
@@ -101,8 +102,7 @@ static phasor_status offsets_read(struct tensors_file *f, struct item *item, con
 {
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
-        json_integer_value(begin) < 0 || json_integer_value(end) < json_integer_value(begin) ||
-        (uint64_t)json_integer_value(end) > f->nbytes)
+        json_integer_value(begin) < 0 || json_integer_value(end) < json_integer_value(begin))
         return fail_item(f, item,
                          "field \"data_offsets\": two offsets into the file's data are expected");
     item->begin = (uint64_t)json_integer_value(begin);
@@ -212,6 +212,27 @@ static phasor_status layout_check(const struct tensors_file *f)
     return status;
 }
 
+/* Offsets past the end are those of a file that lost its last bytes, on the way or while it was
+ * written: asked before the tensors are read, of which the first one may be whole. */
+static phasor_status end_check(const struct tensors_file *f, const json_t *header)
+{
+    const char *key;
+    json_t *json;
+    uint64_t asked = 0;
+    json_object_foreach((json_t *)header, key, json)
+    {
+        const json_t *end = json_array_get(json_object_get(json, "data_offsets"), 1);
+        const json_int_t offset = json_is_integer(end) ? json_integer_value(end) : 0;
+        if (offset > 0 && (uint64_t)offset > asked)
+            asked = (uint64_t)offset;
+    }
+    if (asked <= f->nbytes)
+        return PHASOR_OK;
+    return fail(PHASOR_ERROR_FILE,
+                "%s: the file is cut off: it has %" PRIu64 " bytes, its header asks for %" PRIu64,
+                f->path, f->data_at + f->nbytes, f->data_at + asked);
+}
+
 static struct item *item_add(struct tensors_file *f, const char *name)
 {
     bool fresh;
@@ -272,6 +293,7 @@ static phasor_status header_take(struct tensors_file *f, const json_t *header)
     f->items = NEW(&f->arena, struct item, room);
     if (!f->items)
         return fail_memory();
+    TRY(end_check(f, header));
     TRY(tensors_take(f, header, metadata));
     TRY(layout_check(f));
     return values_take(f, metadata);
@@ -331,7 +353,8 @@ static phasor_status source_parse(struct source *source, const char *path, struc
 {
     uint64_t length;
     TRY(length_read(source, path, &length));
-    f->nbytes = source->nbytes - LENGTH_SIZE - length;
+    f->data_at = LENGTH_SIZE + length;
+    f->nbytes = source->nbytes - f->data_at;
     f->block = f->nbytes > SIZE_MAX / 2 ? NULL : memory_new(f->nbytes + ALIGNMENT);
     char *header = memory_new(length);
     if (!header || !f->block) {

@@ -44,7 +44,7 @@ static dim stride_symbol(struct fusion *f, int64_t stride, int axis)
                     size_symbol(sizes, name, f->options->any ? 0 : 1, INT64_MAX, stride / power));
 }
 
-/* Of the caller's memory nothing is known: each dim has a stride of its own, in the order of dims. */
+/* Of the caller's memory nothing is known: each dim has a stride of its own, in their order. */
 static void any_strides(struct fusion *f, const struct node *n, const int64_t *strides,
                         struct buffer *buffer)
 {

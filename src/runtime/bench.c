@@ -33,8 +33,9 @@ struct bench {
     struct bench_data data;
     struct bench_shape *shapes;
     struct plan plan; /* CUDA: of the very calls that are timed */
-    /* launches with ready arguments */
+    /* launches with ready arguments: those that were there then, whatever is swapped in later */
     struct specialisation *spec;
+    const struct launch *launches;
     char **arguments;
     void *scratch;
 };
@@ -272,12 +273,13 @@ static phasor_status arguments_make(struct bench *bench, const struct call *call
                                     const struct phasor_state *state)
 {
     const int count = bench->spec->launch_count;
+    bench->launches = __atomic_load_n(&bench->spec->launches, __ATOMIC_ACQUIRE);
     bench->arguments =
         memory_new((size_t)count * (sizeof *bench->arguments + ARGUMENT_BYTES_MAX) + 1);
     if (!bench->arguments)
         return fail_memory();
     for (int k = 0; k < count; k++) {
-        const struct launch *launch = &bench->spec->launches[k];
+        const struct launch *launch = &bench->launches[k];
         char *arguments = (char *)(bench->arguments + count) + k * ARGUMENT_BYTES_MAX;
         bench->arguments[k] = memcpy(arguments, launch->arguments, (size_t)launch->argument_bytes);
         for (int i = 0; i < launch->patch_count; i++) {
@@ -309,7 +311,7 @@ static phasor_status launches_run(const struct bench *bench, double *microsecond
 {
     const double before = bench_now();
     for (int k = 0; k < bench->spec->launch_count; k++) {
-        const struct launch *launch = &bench->spec->launches[k];
+        const struct launch *launch = &bench->launches[k];
         TRY(device_launch(bench->device, launch->function, launch->grid, launch->block, 0,
                           bench->arguments[k], (size_t)launch->argument_bytes, bench->stream));
     }

@@ -1,6 +1,7 @@
 /* blob.h - numbers and bytes of a row of the cache: written, and read with nothing taken on trust.
  *
- *     text_add_number(out, 3), put_bytes(out, "mul", 3)     3 as 8 bytes, little-endian; 3 and "mul"
+ *     text_add_number(out, 3), put_bytes(out, "mul", 3)
+ *         ->  3 as 8 bytes, little-endian; 3 and "mul"
  *
  * A reader that finds something wrong stays bad, and gives zeros from there on. */
 #pragma once

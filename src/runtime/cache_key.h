@@ -22,8 +22,8 @@ void kernel_key_differ(const void *wanted, size_t wanted_size, const void *store
 void plan_key_differ(const struct call *call, const void *wanted, size_t wanted_size,
                      const void *stored, size_t stored_size, struct text *out);
 
-/* The line that a plan's or class's key begins with, without its end: all that it depends on besides
- * graph and call. kind: "plan 1"; mode: "exact ", or "" where the kind says it. */
+/* The line that a plan's or class's key begins with, without its end: all that it depends on
+ * besides graph and call. kind: "plan 1"; mode: "exact ", or "" where the kind says it. */
 void plan_key_begin(const struct phasor_runtime *runtime, const char *kind, const char *mode,
                     struct text *out);
 

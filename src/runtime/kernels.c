@@ -43,7 +43,8 @@ phasor_status kernel_load(struct phasor_runtime *runtime, struct loaded_kernel *
 
 /* -- the cache --------------------------------------------------------------------------------- */
 
-/* A row that the driver refuses is removed and counts as none. */
+/* A row that the driver refuses counts as none. It is removed where another can take its place, and
+ * else kept for those whose driver takes it. any: nothing can be compiled. */
 static phasor_status kernel_find(struct phasor_runtime *runtime, const struct recipe_kernel *wanted,
                                  const char *arch, const char *toolchain, bool any,
                                  struct loaded_kernel *kernel, bool *found)
@@ -63,7 +64,8 @@ static phasor_status kernel_find(struct phasor_runtime *runtime, const struct re
     if (status != PHASOR_OK) {
         log_line(LOG_WARNING, "the cubin of %s in the cache is of no use: %s", wanted->name,
                  message_get());
-        cache_drop_kernel(runtime->cache, &query);
+        if (!any)
+            cache_drop_kernel(runtime->cache, &query);
     }
     return PHASOR_OK;
 }

@@ -1,4 +1,4 @@
-/* shapes.c - the buffers that a caller of phasor_run_into is expected to give, before there are any.
+/* shapes.c - the buffers that a caller of phasor_run_into is expected to give, before they exist.
  *
  *     output y: f32[2, 3] strides [1, 2] in the plan of phasor_run
  *         ->   a call into f32[2, 3] strides [1, 2] without memory, aligned to 16 bytes

@@ -105,6 +105,33 @@ static phasor_status axis_give(struct solver *solver, const struct phasor_bindin
     return dim_give(solver, n->shape[axis], binding->size, binding->name);
 }
 
+static void name_list(struct text *list, const char *name)
+{
+    text_format(list, "%s%s", list->length > 0 ? ", " : "", name);
+}
+
+/* Says which names there are. */
+static phasor_status fail_unknown(const struct graph *graph, const char *name)
+{
+    struct text inputs = {0}, symbols = {0};
+    for (size_t i = 0; i < graph->inputs.count; i++) {
+        const struct graph_input *input = &graph->inputs.at[i];
+        if (input->kind == PHASOR_TENSOR || (input->kind == PHASOR_INT && !input->constant))
+            name_list(&inputs, input->name);
+    }
+    for (size_t s = 0; s < graph->sizes->symbols.count; s++)
+        name_list(&symbols, graph->sizes->symbols.at[s].name);
+    const phasor_status status =
+        fail(PHASOR_ERROR_INPUT,
+             "%s: neither an input and an axis (q.1), nor an integer input, nor a symbol of %s; "
+             "inputs: %s; symbols: %s",
+             name, graph->name, inputs.length ? inputs.at : "none",
+             symbols.length ? symbols.at : "none");
+    text_free(&inputs);
+    text_free(&symbols);
+    return status;
+}
+
 static phasor_status binding_give(struct solver *solver, const struct phasor_binding *binding)
 {
     bool known;
@@ -118,9 +145,7 @@ static phasor_status binding_give(struct solver *solver, const struct phasor_bin
     TRY(axis_give(solver, binding, &known));
     if (known)
         return PHASOR_OK;
-    return fail(PHASOR_ERROR_INPUT,
-                "%s: neither an input and an axis (q.1), nor an integer input, nor a symbol of %s",
-                binding->name, solver->graph->name);
+    return fail_unknown(solver->graph, binding->name);
 }
 
 /* -- the shapes -------------------------------------------------------------------------------- */

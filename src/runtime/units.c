@@ -102,7 +102,8 @@ static void leave(struct units *units, struct gathered *gathered)
     gathered->kernel = NULL;
 }
 
-/* What another device's thread or another process is compiling is left to kernel_get, which waits for it. */
+/* What another device's thread or another process is compiling is left to kernel_get, which waits
+ * for it. */
 static void claim_among_others(struct units *units, struct gathered *gathered)
 {
     bool again, found;

@@ -31,6 +31,9 @@ expect_exit 2 bench "$program" --dim x.1=3 --seconds soon --device cpu
 expect_message 'expected a number such as'
 expect_exit 2 bench "$program" --dim x.1=3,4 --device cpu
 expect_exit 4 bench "$program" --lengths "$scratch/none" --device cpu
+printf 'x.1=5\nz.1=6\n' >"$scratch/lengths"
+expect_exit 5 bench "$program" --lengths "$scratch/lengths" --device cpu
+expect_message 'lengths:2: .*plain.pt2: z.1: neither'
 expect_exit 4 bench "$program" --dim x.1=3 --device cpu --plot "$scratch/none/x.svg"
 expect_exit 5 bench "$program" --dim x.1=200000 --device cpu
 expect_exit 3 bench "$CASES/left_five/plain.pt2" --device cpu

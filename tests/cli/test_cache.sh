@@ -14,6 +14,7 @@ expect_exit 2 cache gc --recompile
 expect_exit 2 cache list -o "$scratch/x"
 expect_exit 2 cache path --json
 expect_exit 2 cache show zz
+expect_message 'keys: they begin with hex digits (see cache list)'
 expect_exit 2 cache show 0123
 expect_message 'no key'
 
@@ -37,6 +38,12 @@ expect_exit 0 cache gc --cache "$scratch/open" --trust-cache-dir
 expect_exit 0 run "$CASES/qk_rope_f32/plain.pt2" --inputs "$CASES/qk_rope_f32/inputs_0.safetensors" \
     --expect "$CASES/qk_rope_f32/outputs_0.safetensors" --device cpu --cache "$scratch/open"
 expect_message 'can be written by others'
+mkdir -m 0700 "$scratch/dangling"
+ln -s "$scratch/nowhere" "$scratch/dangling/phasor.db"
+expect_exit 4 cache gc --cache "$scratch/dangling"
+expect_message 'dangling/phasor.db is a symbolic link that leads nowhere'
+PHASOR_CACHE_DIR='' XDG_CACHE_HOME=$scratch/xdg expect_exit 0 cache path
+expect_output "^$scratch/xdg/phasor/phasor.db$"
 if [ "$(id -u)" = 0 ]; then
     mkdir -m 0700 "$scratch/foreign"
     chown 65534 "$scratch/foreign"

@@ -13,6 +13,19 @@ expect_exit 4 prewarm "$program" --arch sm_90 --lengths "$scratch/nothing"
 echo "$dim" >"$scratch/lengths"
 expect_exit 4 prewarm "$program" --arch sm_90 --lengths "$scratch/lengths"
 expect_message 'lengths:1'
+# What the program does not take: its file, and the line that asks for it.
+printf '# observed\n\nz.1=4\n' >"$scratch/lengths"
+expect_exit 5 prewarm "$program" --arch sm_90 --lengths "$scratch/lengths"
+expect_message 'lengths:3: .*plain.pt2: z.1: neither .* inputs: q, k'
+printf '\n%s=4 %s=5\n' "$dim" "$dim" >"$scratch/lengths"
+expect_exit 5 prewarm "$program" --arch sm_90 --lengths "$scratch/lengths"
+expect_message "lengths:2: .*plain.pt2: $dim and $dim are one size"
+for nothing in '' '# no sizes\n\n'; do
+    printf "$nothing" >"$scratch/lengths"
+    expect_exit 4 prewarm "$program" --arch sm_90 --lengths "$scratch/lengths"
+    expect_silence
+    expect_message 'lengths: no sizes: expected lines of NAME=SIZE'
+done
 expect_exit 0 prewarm "$program" --arch sm_90 --dim "$dim=99999999999" --json
 expect_output '"compiled": 0, "cache_hits": 0, "failed": 0, "skipped": 1, "seconds": '
 PHASOR_NVRTC=/there/is/none.so expect_exit 6 prewarm "$program" --arch sm_90 --json

@@ -56,11 +56,18 @@ expect_exit 0 run "$dynamic" --device cpu --json --dim x.1=7 --dim start=9
 expect_output '"shape": \[2, 7, 2, 16\]'
 expect_exit 2 run "$dynamic" --device cpu --dim x.1=7,8
 expect_exit 5 run "$dynamic" --device cpu --dim y.1=7
-expect_message 'y.1'
+expect_message 'int_input/plain.pt2: y.1: neither .* inputs: x, start; symbols: s'
+expect_exit 5 run "$rope" --device cpu --dim q.9x=1
+expect_message 'qk_rope_f32/plain.pt2: q.9x: neither .* symbols: none'
 expect_exit 5 run "$dynamic" --device cpu --dim x.1=1000
+expect_message 'int_input/plain.pt2: x.1: 1000 is out of range'
 expect_exit 5 run "$rope" --device cpu --inputs "$scratch/one.safetensors"
 expect_message 'input_0'
 expect_exit 4 run "$rope" --device cpu --inputs "$scratch/missing.safetensors"
+size=$(stat -c %s "$CASES/qk_rope_f32/inputs_0.safetensors")
+head -c $((size - 1)) "$CASES/qk_rope_f32/inputs_0.safetensors" >"$scratch/cut.safetensors"
+expect_exit 4 run "$rope" --device cpu --inputs "$scratch/cut.safetensors"
+expect_message "cut.safetensors: the file is cut off: it has $((size - 1)) bytes, its header asks for $size"
 expect_exit 4 run "$rope" --device cpu --expect "$rope"
 expect_exit 4 run "$rope" --device cpu --outputs "$scratch/no/such/folder.safetensors"
 

@@ -58,5 +58,17 @@ wrong cache ::: 'stats|list|show KEY'
 wrong cache polish ::: 'expected stats, list, show, verify, gc, clear, export, import or path'
 wrong cache show ::: 'needs a KEY'
 wrong cache path --json ::: 'prints no figures'
+wrong run "$rope" --cache '' ::: 'the name of the directory is empty'
+wrong cache path --cache= ::: 'the name of the directory is empty'
 wrong bench "$rope" --lengths q.1=uniform:9:1:5 ::: 'NAME=uniform:FROM:TO:COUNT'
+
+# The manual's synopsis has every command, and every action of the cache.
+manual=$(dirname "$0")/../../tools/phasor.1
+sed -n '/^.SH SYNOPSIS/,/^.SH DESCRIPTION/p' "$manual" >"$scratch/out"
+for command in run check show prewarm cache doctor bench; do
+    expect_output "^.B phasor $command"
+done
+for action in stats list show verify gc clear export import path; do
+    expect_output "\(^.B phasor cache\|^.RB {.*\) \(.* \)*$action\( \|$\)"
+done
 finish

@@ -56,7 +56,7 @@ static void combination_try(const struct size_set *set, uint64_t index)
 static void set_try(const struct settings *settings)
 {
     struct size_set set;
-    uint64_t count;
+    uint64_t count = 0;
     if (size_set_check(settings) != PHASOR_OK || size_set_read(settings, &set) != PHASOR_OK)
         return;
     if (size_set_skip(&set, program_get()) != PHASOR_OK)

@@ -133,11 +133,8 @@ static int series_make(const struct settings *settings, const phasor_program *pr
     out->calls = memory_need(count, sizeof *out->calls);
     out->count = (int)count;
     for (int i = 0; i < out->count; i++) {
-        int bindings_count;
-        phasor_binding *bindings = size_set_at(&out->sizes, (uint64_t)i, &bindings_count);
-        const int status = inputs_shape(program, bindings, bindings_count, &out->inputs[i]);
-        free(bindings);
-        TRY(status);
+        TRY(inputs_shape(program, settings->operands.at[0], &out->sizes, (uint64_t)i,
+                         &out->inputs[i]));
         out->calls[i].inputs = out->inputs[i].values;
     }
     return PHASOR_OK;

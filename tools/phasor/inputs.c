@@ -2,7 +2,6 @@
 #include "inputs.h"
 
 #include "inputs_random.h"
-#include "sizes.h"
 #include "tensor.h"
 
 #include <stdio.h>
@@ -145,14 +144,24 @@ static int slots_shape(const phasor_program *program, const int64_t *dims, struc
     return PHASOR_OK;
 }
 
-int inputs_shape(const phasor_program *program, const phasor_binding *bindings, int count,
-                 struct inputs *out)
+static int dims_get(const phasor_program *program, const char *path, const struct size_set *set,
+                    uint64_t combination, int64_t *dims, int numbers)
+{
+    int count;
+    phasor_binding *bindings = size_set_at(set, combination, &count);
+    const phasor_status status = phasor_program_sizes(program, bindings, count, dims, numbers);
+    free(bindings);
+    return status == PHASOR_OK ? PHASOR_OK : size_set_fail(set, combination, path, status);
+}
+
+int inputs_shape(const phasor_program *program, const char *path, const struct size_set *set,
+                 uint64_t combination, struct inputs *out)
 {
     int numbers;
     *out = (struct inputs){0};
     TRY(numbers_count(program, &numbers));
     int64_t *dims = memory_need((size_t)numbers, sizeof *dims);
-    int status = report_library(phasor_program_sizes(program, bindings, count, dims, numbers));
+    int status = dims_get(program, path, set, combination, dims, numbers);
     if (status == PHASOR_OK)
         status = inputs_new(program, out);
     if (status == PHASOR_OK)
@@ -168,17 +177,13 @@ int inputs_shape_from(const struct settings *settings, const phasor_program *pro
 {
     struct size_set set;
     uint64_t combinations;
-    int count;
     TRY(size_set_read(settings, &set));
     int status = size_set_count(&set, &combinations);
     if (status == PHASOR_OK && combinations != 1)
         status =
             report_failure(PHASOR_ERROR_USAGE, "--dim: one size for each name here, not several");
-    if (status == PHASOR_OK) {
-        phasor_binding *bindings = size_set_at(&set, 0, &count);
-        status = inputs_shape(program, bindings, count, out);
-        free(bindings);
-    }
+    if (status == PHASOR_OK)
+        status = inputs_shape(program, settings->operands.at[0], &set, 0, out);
     size_set_free(&set);
     return status;
 }

@@ -6,7 +6,7 @@
  * A run may write to its inputs: inputs_restore puts back what inputs_keep has kept.
  */
 #pragma once
-#include "command.h"
+#include "sizes.h"
 
 struct input_slot {
     DLTensor tensor;
@@ -22,10 +22,10 @@ struct inputs {
     struct input_slot *tensors; /* the tensors among them, by the same places */
 };
 
-/* Shapes without data (as phasor_program_prepare takes them), integers and constants, for these
- * sizes; the example's sizes fill the rest. */
-int inputs_shape(const phasor_program *program, const phasor_binding *bindings, int count,
-                 struct inputs *out);
+/* Shapes without data (as phasor_program_prepare takes them), integers and constants, for one
+ * combination of the set; the example's sizes fill the rest. path: the program's, for messages. */
+int inputs_shape(const phasor_program *program, const char *path, const struct size_set *set,
+                 uint64_t combination, struct inputs *out);
 /* The same for the one combination that --dim names; several are a usage error. */
 int inputs_shape_from(const struct settings *settings, const phasor_program *program,
                       struct inputs *out);

@@ -122,6 +122,9 @@ static int text_store(const struct option_row *row, const char *value, const cha
     if (row_has_choices(row) && choice_find(row->argument, value) < 0)
         return report_failure(PHASOR_ERROR_USAGE, "--%s %s: expected one of %s", row->name, value,
                               row->argument);
+    if (row->offset == FIELD(cache) && !*value)
+        return report_failure(PHASOR_ERROR_USAGE,
+                              "--cache \"\": the name of the directory is empty");
     *field = value;
     return PHASOR_OK;
 }

@@ -103,7 +103,7 @@ static int target_open(const struct settings *settings, struct prewarm *prewarm,
                        int arch)
 {
     struct prewarm_target *target = &prewarm->targets[prewarm->target_count++];
-    const char *path = settings->operands.at[program];
+    const char *path = target->path = settings->operands.at[program];
     TRY_LIBRARY(
         phasor_program_load(prewarm->runtimes[arch], path, settings->model, &target->program));
     TRY(refusals_report(target->program, path));

@@ -16,6 +16,7 @@
 /* One program, for one arch. */
 struct prewarm_target {
     phasor_program *program;
+    const char *path;
     const struct size_set *sizes;
     uint64_t combinations, batches; /* what a thread takes at once is a batch */
 };

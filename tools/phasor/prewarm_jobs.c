@@ -61,11 +61,7 @@ static int shape_add(const struct prewarm_target *target, uint64_t combination, 
                      struct batch *batch)
 {
     struct inputs *inputs = &batch->inputs[batch->count];
-    int count;
-    phasor_binding *bindings = size_set_at(target->sizes, combination, &count);
-    const int status = inputs_shape(target->program, bindings, count, inputs);
-    free(bindings);
-    TRY(status);
+    TRY(inputs_shape(target->program, target->path, target->sizes, combination, inputs));
     inputs_align(inputs, aligned);
     batch->shapes[batch->count++] = inputs->values;
     return PHASOR_OK;

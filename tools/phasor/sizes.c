@@ -137,7 +137,7 @@ static int line_fail(const char *path, int number, const char *word)
 /* "q.0=4 q.1=137"; what stands behind # is a comment. */
 static int line_read(const char *path, int number, char *text, struct size_set *set)
 {
-    struct size_line line = {0};
+    struct size_line line = {.number = number};
     text[strcspn(text, "#\r\n")] = '\0';
     char *rest = NULL;
     for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
@@ -170,9 +170,13 @@ static int lines_read(const char *path, struct size_set *set)
         status = line_read(path, number, text, set);
     if (status == PHASOR_OK && ferror(file))
         status = report_failure(PHASOR_ERROR_FILE, "%s: cannot be read", path);
+    if (status == PHASOR_OK && set->line_count == 0)
+        status = report_failure(PHASOR_ERROR_FILE,
+                                "%s: no sizes: expected lines of NAME=SIZE, such as q.1=137", path);
     free(text);
     fclose(file);
     set->has_lines = true;
+    set->path = path;
     return status;
 }
 
@@ -224,13 +228,17 @@ int size_set_count(const struct size_set *set, uint64_t *out)
     return PHASOR_OK;
 }
 
-phasor_binding *size_set_at(const struct size_set *set, uint64_t index, int *count)
+/* The line in a combination; an empty one where there was no file. */
+static const struct size_line *line_at(const struct size_set *set, uint64_t index)
 {
     static const struct size_line none;
-    uint64_t rest = index;
-    const uint64_t lines = set->has_lines ? set->line_count : 1;
-    const struct size_line *line = set->has_lines ? &set->lines[rest % lines] : &none;
-    rest /= lines;
+    return set->has_lines ? &set->lines[index % set->line_count] : &none;
+}
+
+phasor_binding *size_set_at(const struct size_set *set, uint64_t index, int *count)
+{
+    const struct size_line *line = line_at(set, index);
+    uint64_t rest = index / (set->has_lines ? set->line_count : 1);
     phasor_binding *bindings =
         memory_need((size_t)set->axis_count + (size_t)line->count, sizeof *bindings);
     *count = 0;
@@ -242,6 +250,16 @@ phasor_binding *size_set_at(const struct size_set *set, uint64_t index, int *cou
     for (int i = 0; i < line->count; i++)
         bindings[(*count)++] = line->bindings[i];
     return bindings;
+}
+
+int size_set_fail(const struct size_set *set, uint64_t index, const char *program,
+                  phasor_status status)
+{
+    const struct size_line *line = line_at(set, index);
+    if (line->number > 0)
+        return report_failure(status, "%s:%d: %s: %s", set->path, line->number, program,
+                              phasor_message());
+    return report_failure(status, "%s: %s", program, phasor_message());
 }
 
 /* -- ranges ------------------------------------------------------------------------------------ */

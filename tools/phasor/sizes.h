@@ -21,6 +21,7 @@ struct size_axis {
 struct size_line {
     phasor_binding *bindings;
     int count;
+    int number; /* in the file; 0: of no file */
 };
 
 struct size_set {
@@ -28,6 +29,7 @@ struct size_set {
     int axis_count;
     struct size_line *lines;
     size_t line_count;
+    const char *path; /* of the lines */
     bool has_lines;   /* a file was read; without one, a single empty line counts */
     uint64_t skipped; /* values that size_set_skip took out, lines with such a value */
 };
@@ -45,3 +47,7 @@ int size_set_skip(struct size_set *set, const phasor_program *program);
 int size_set_count(const struct size_set *set, uint64_t *out);
 /* The bindings of one combination. Free with free(); the names belong to the set. */
 phasor_binding *size_set_at(const struct size_set *set, uint64_t index, int *count);
+/* Says why the library did not take a combination: its last message, behind the program's path and
+ * the line that the sizes come from. Returns the status. */
+int size_set_fail(const struct size_set *set, uint64_t index, const char *program,
+                  phasor_status status);
