@@ -183,6 +183,7 @@ static phasor_status call_run(struct program *p, const char *line)
     int count = 0;
     for (char *word = strtok(at, " "); word; word = strtok(NULL, " "))
         words[count++] = word;
+    cr_assert_gt(count, 0, "no call in \"%s\"", line);
     call.target = words[0];
     for (int k = 1; k < count; k++) {
         char *split = strchr(words[k], '=');
@@ -345,7 +346,8 @@ Test(aten, creation_and_joins)
         {"y = aten.arange.default end=s", "y = iota sizes=[s] : i64[s]"},
         {"y = aten.arange.start_step start=0 end=s step=2 dtype=f32",
          "iota.10 = iota sizes=[floordiv(s + 1, 2)]\ny = cast(mul.12)"},
-        {"y = aten.tril.default self=x diagonal=-1", "y = where(le.15, x, scalar.16)"},
+        {"y = aten.tril.default self=x diagonal=-1",
+         "where.17 = where(le.15, x, scalar.16) : f32[s, 4]"},
         {"y = aten.stack.default tensors=[x,x] dim=-1",
          "y = concat(reshape.10, reshape.11) axis=2 : f32[s, 4, 2]"},
         {"y = aten.repeat.default self=b repeats=[2,3]",
@@ -369,14 +371,15 @@ Test(aten, reductions_and_products)
          "a = amax(x) axes=[1] : f32[s]\nc = argmax(x) axis=1 : i64[s]"},
         {"a,c = aten.topk.default self=x k=2 dim=1", "a = gather(x, c) axis=1 : f32[s, 2]"},
         {"y = aten.cumsum.default self=m dim=0", "y = cumsum(cast.10) axis=0 : i64[4]"},
-        {"y = aten.softmax.int self=x dim=-1", "y = div(exp.13, reshape.15) : f32[s, 4]"},
+        {"y = aten.softmax.int self=x dim=-1", "div.16 = div(exp.13, reshape.15) : f32[s, 4]"},
         {"y = aten.linear.default input=p weight=h", ""},
         {"y = aten.matmul.default self=x other=z", ""},
         {"y = aten.outer.default self=b vec2=b", "y = mul(reshape.10, b) : bf16[4, 4]"},
         {"y = aten.index.Tensor self=x indices=[None,i]", "y = index(x, i) axis=1 : f32[s, 4]"},
         {"y = aten.index.Tensor self=p indices=[i,None,i]",
          "permute.10 = permute(p) axes=[0, 2, 1]\ny = index(permute.10, i, i) axis=0 : f32[4, 4]"},
-        {"y = aten.index_put.default self=b indices=[m] values=d", "y = where(m, cast.10, b)"},
+        {"y = aten.index_put.default self=b indices=[m] values=d",
+         "where.11 = where(m, cast.10, b) : bf16[4]"},
         {"y = aten.embedding.default weight=x indices=i", "y = index(x, i) axis=0 : f32[4, 4]"},
         {"y = aten.einsum.default equation=\"ij,kj->ik\" tensors=[x,x]",
          "y = dot(x, permute.10) : f32[s, s]"},
@@ -384,6 +387,38 @@ Test(aten, reductions_and_products)
     for (size_t k = 0; k < sizeof samples / sizeof samples[0]; k++)
         if (samples[k].lines[0])
             check_samples(&samples[k], 1);
+}
+
+/* Eager's strides: row-major, or those of the operand; in place nothing moves. */
+Test(aten, layouts_of_results)
+{
+    static const struct sample samples[] = {
+        {"y = aten.softmax.int self=x dim=-1", "y = clone(div.16) flag=1 : f32[s, 4]"},
+        {"y = aten._log_softmax.default self=b dim=0 half_to_float=False",
+         "cast.19 = cast(sub.18) : bf16[4]\ny = clone(cast.19) flag=1"},
+        {"y = aten.masked_fill.Scalar self=b mask=m value=0",
+         "where.11 = where(m, scalar.10, b) : bf16[4]\ny = clone(where.11) flag=1"},
+        {"y = aten.clone.default self=b\nu = aten.masked_fill_.Scalar self=y mask=m value=0",
+         "u = where(m, scalar.11, y) : bf16[4]"},
+        {"y = aten.tril.default self=x", "y = clone(where.17) flag=1 : f32[s, 4]"},
+        {"y = aten.angle.default self=z",
+         "angle.10 = angle(z) : f32[s, 2]\ny = clone(angle.10) flag=1"},
+        {"y = aten.angle.default self=x", "y = angle(x) : f32[s, 4]"},
+        {"y = aten.scatter_add.default self=b dim=0 index=i src=b",
+         "clone.10 = clone(b) flag=1 : bf16[4]\ny = scatter(clone.10, i, b) axis=0 flag=1"},
+        {"y = aten.clone.default self=b\nu = aten.scatter_add_.default self=y dim=0 index=i src=b",
+         "u = scatter(y, i, b) axis=0 flag=1"},
+        {"y = aten.index_add.default self=b dim=0 index=i source=b",
+         "clone.10 = clone(b) flag=1 : bf16[4]\ny = index_put(clone.10, b, i) axis=0 flag=1"},
+        {"y = aten.index_fill.int_Scalar self=b dim=0 index=i value=0",
+         "y = index_put(b, scalar.10, i) axis=0 flag=0"},
+        {"y = aten.index_put.default self=b indices=[m] values=d",
+         "where.11 = where(m, cast.10, b) : bf16[4]\ny = insert(b, where.11) axis=0 start=0 "
+         "step=1"},
+        {"a,c = aten.sort.default self=x dim=1", "gather.11 = gather(x, c) axis=1 : f32[s, 4]\n"
+                                                 "a = insert(x, gather.11) axis=0 start=0 step=1"},
+    };
+    CHECK(samples);
 }
 
 /* -- memory ------------------------------------------------------------------------------------ */

@@ -299,6 +299,11 @@ void aten_new(struct aten *a, value v)
     result_set(a, tensor_new(a->loader, v));
 }
 
+void aten_new_row_major(struct aten *a, value v)
+{
+    aten_new(a, aten_row_major(a, v));
+}
+
 void aten_view(struct aten *a, tensor base, value v)
 {
     if (a->reason || a->graph->status != PHASOR_OK)

@@ -84,6 +84,10 @@ value aten_number(struct aten *a, enum dtype dtype, double number);
 /* New memory filled with a 0-dim value */
 value aten_full(struct aten *a, value scalar, const dim *sizes, int rank);
 value aten_clone(struct aten *a, value v, enum memory_format format);
+/* The tensor that an operator starts from when its result is row-major and it writes into that */
+value aten_row_major(struct aten *a, value v);
+/* v, which has the shape of `pattern`, with its order of dims */
+value aten_laid_out_as(struct aten *a, value pattern, value v);
 /* Product of the sizes of these axes */
 dim aten_count(struct aten *a, value v, const int *axes, int count);
 /* Merges a shape into one that it broadcasts with, aligned at the last dim. */
@@ -115,6 +119,8 @@ enum dtype aten_pair(struct aten *a, int x, int y, int how, value out[2]);
 
 /* Memory of its own; in place: written into argument 0 */
 void aten_new(struct aten *a, value v);
+/* As aten_new, row-major whatever the operands are */
+void aten_new_row_major(struct aten *a, value v);
 /* Alias nodes over the base; a _copy spelling clones */
 void aten_view(struct aten *a, tensor base, value v);
 void aten_same(struct aten *a, tensor t);  /* the tensor itself */

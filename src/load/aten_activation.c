@@ -2,7 +2,7 @@
  * table.
  *
  *     aten.silu(bf16)      cast(div(x, add(1, exp(neg(x)))) : f32) : bf16      rounded once
- *     aten.softmax.int     exp(x - amax(x)) / sum(...) */
+ *     aten.softmax.int     clone(exp(x - amax(x)) / sum(...))    row-major, as eager's is */
 #include "load/aten.h"
 
 #include <math.h>
@@ -35,6 +35,11 @@ static value start(struct aten *a)
 static void finish(struct aten *a, value result)
 {
     aten_new(a, aten_cast(a, result, aten_type(a, aten_value(a, 0))));
+}
+
+static void finish_row_major(struct aten *a, value result)
+{
+    aten_new_row_major(a, aten_cast(a, result, aten_type(a, aten_value(a, 0))));
 }
 
 static bool needs_real(struct aten *a, value x)
@@ -146,7 +151,7 @@ void build_log_sigmoid(struct aten *a)
 {
     const value x = start(a), size = graph_map1(a->graph, OP_neg, graph_map1(a->graph, OP_abs, x));
     const value tail = graph_map1(a->graph, OP_log1p, graph_map1(a->graph, OP_exp, size));
-    finish(a, two(a, OP_sub, with(a, OP_minimum, x, 0), tail));
+    finish_row_major(a, two(a, OP_sub, with(a, OP_minimum, x, 0), tail));
 }
 
 /* x * P(X <= x), exactly or by tanh */
@@ -266,7 +271,7 @@ static void softmax_finish(struct aten *a, value x, enum dtype dtype)
     const value result = a->op == OP_log
                              ? two(a, OP_sub, shifted, graph_map1(a->graph, OP_log, total))
                              : two(a, OP_div, exponential, total);
-    aten_new(a, aten_cast(a, result, aten_inexact(dtype)));
+    aten_new_row_major(a, aten_cast(a, result, aten_inexact(dtype)));
 }
 
 void build_softmax(struct aten *a)
@@ -317,7 +322,7 @@ void build_layer_norm(struct aten *a)
                 variance = reduce_variance(a, x, axes, count, true, 0);
     const value inverse =
         graph_map1(a->graph, OP_rsqrt, with(a, OP_add, variance, aten_float(a, 4)));
-    finish(a, scale_and_shift(a, two(a, OP_mul, two(a, OP_sub, x, mean), inverse), 2, 3));
+    finish_row_major(a, scale_and_shift(a, two(a, OP_mul, two(a, OP_sub, x, mean), inverse), 2, 3));
     aten_new(a, mean);
     aten_new(a, inverse);
 }
@@ -335,7 +340,7 @@ void build_rms_norm(struct aten *a)
                                                        : 0x1p-23;
     const value power = reduce_mean(a, two(a, OP_mul, x, x), axes, count, true);
     const value inverse = graph_map1(a->graph, OP_rsqrt, with(a, OP_add, power, epsilon));
-    finish(a, scale_and_shift(a, two(a, OP_mul, x, inverse), 2, 0));
+    finish_row_major(a, scale_and_shift(a, two(a, OP_mul, x, inverse), 2, 0));
 }
 
 /* x[n, c, ...] with each group of channels made to have mean 0 and variance 1, then scaled and
@@ -366,7 +371,7 @@ static void group_norm(struct aten *a, dim groups, int weight, double epsilon)
             result = two(a, i == weight ? OP_mul : OP_add, result,
                          graph_reshape(a->graph, factor, channels, rank - 1));
         }
-    finish(a, result);
+    finish_row_major(a, result);
     aten_new(a, graph_squeeze(a->graph, mean, 2));
     aten_new(a, graph_squeeze(a->graph, inverse, 2));
 }

@@ -255,6 +255,22 @@ value aten_clone(struct aten *a, value v, enum memory_format format)
                      NULL);
 }
 
+/* What is written in place keeps the order of dims that it has. */
+value aten_row_major(struct aten *a, value v)
+{
+    return a->in_place ? v : aten_clone(a, v, FORMAT_CONTIGUOUS);
+}
+
+/* An insert has the layout of what it is put into; all of that is replaced here. A write in place
+ * does without: its memory has that layout, and what reads the base would need a copy of it. */
+value aten_laid_out_as(struct aten *a, value pattern, value v)
+{
+    const struct attributes at = {.step = 1};
+    return a->in_place || aten_rank(a, pattern) == 0
+               ? v
+               : graph_add(a->graph, OP_insert, DT_bool, (value[]){pattern, v}, 2, &at, NULL);
+}
+
 value aten_full(struct aten *a, value scalar, const dim *sizes, int rank)
 {
     const value filled = graph_expand(a->graph, scalar, sizes, rank);

@@ -294,7 +294,8 @@ void build_triangle(struct aten *a)
     const value distance = distance_of(a, aten_shape(a, x)[rank - 2], aten_shape(a, x)[rank - 1]);
     const value diagonal = aten_as(a, aten_operand(a, 1), DT_i64);
     const value inside = graph_map2(a->graph, a->op, distance, diagonal);
-    aten_new(a, graph_map3(a->graph, OP_where, inside, x, aten_number(a, aten_type(a, x), 0)));
+    aten_new_row_major(
+        a, graph_map3(a->graph, OP_where, inside, x, aten_number(a, aten_type(a, x), 0)));
 }
 
 /* -- joins ------------------------------------------------------------------------------------- */

@@ -37,6 +37,17 @@ void build_map1(struct aten *a)
     aten_new(a, map_checked(a, a->op, &x, 1));
 }
 
+/* Of complex numbers eager's angles are row-major. */
+void build_angle(struct aten *a)
+{
+    const value x = inexact_for(a, OP_angle, aten_value(a, 0));
+    const value angles = map_checked(a, OP_angle, &x, 1);
+    if (dtype_is_complex(aten_type(a, x)))
+        aten_new_row_major(a, angles);
+    else
+        aten_new(a, angles);
+}
+
 /* floor, ceil, trunc, round leave integers alone */
 void build_rounding(struct aten *a)
 {
@@ -287,7 +298,7 @@ void build_masked_fill(struct aten *a)
 {
     const value x = aten_value(a, 0);
     const value filling = aten_as(a, aten_operand(a, 2), aten_type(a, x));
-    aten_new(a, graph_map3(a->graph, OP_where, condition_of(a, 1), filling, x));
+    aten_new_row_major(a, graph_map3(a->graph, OP_where, condition_of(a, 1), filling, x));
 }
 
 /* A bound of integers, brought into their range: what is beyond bounds nothing. */

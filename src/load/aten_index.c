@@ -3,7 +3,8 @@
  *     aten.index.Tensor(x, [None, i, j])      index(x, i, j, axis=1)
  *     aten.index.Tensor(x, [i, None, j])      index(permute(x, [0, 2, 1]), i, j, axis=0)
  *     aten.index_put_.default(x, [mask], 0)   where(mask, 0, x)
- *     aten.index_put_.default(x, [mask], y)   where(mask, index(y, cumsum(mask) - 1), x) */
+ *     aten.index_put_.default(x, [mask], y)   where(mask, index(y, cumsum(mask) - 1), x)
+ *     aten.index_put.default(x, [mask], 0)    insert(x, where(mask, 0, x))   with x's strides */
 #include "load/aten.h"
 
 #include <string.h>
@@ -145,7 +146,7 @@ static bool put_masked(struct aten *a, value x, value source)
         mask = graph_unsqueeze(a->graph, mask, depth + d);
     if (aten_flag(a, 3))
         source = graph_map2(a->graph, OP_add, x, source);
-    aten_new(a, graph_map3(a->graph, OP_where, mask, source, x));
+    aten_new(a, aten_laid_out_as(a, x, graph_map3(a->graph, OP_where, mask, source, x)));
     return true;
 }
 
@@ -177,8 +178,8 @@ void build_index_put(struct aten *a)
     const struct attributes at = {.axis = p.axis, .flag = aten_flag(a, 3)};
     const value put = graph_add(a->graph, OP_index_put, DT_bool, operands, p.count + 2, &at, NULL);
     inverse_of(p.order, rank, inverse);
-    aten_new(a, p.moved ? aten_clone(a, graph_permute(a->graph, put, inverse), FORMAT_CONTIGUOUS)
-                        : put);
+    aten_new(a,
+             p.moved ? aten_clone(a, graph_permute(a->graph, put, inverse), FORMAT_PRESERVE) : put);
 }
 
 /* -- one axis ---------------------------------------------------------------------------------- */
@@ -208,7 +209,7 @@ void build_masked_scatter(struct aten *a)
     aten_broadcast(a, shape, rank, aten_shape(a, mask), aten_rank(a, mask));
     const value chosen = graph_expand(a->graph, aten_cast(a, mask, DT_bool), shape, rank);
     const value picked = source_at(a, as_line(a, aten_value(a, 2)), 0, chosen);
-    aten_new(
+    aten_new_row_major(
         a, graph_map3(a->graph, OP_where, chosen, picked, graph_expand(a->graph, x, shape, rank)));
 }
 
@@ -252,8 +253,9 @@ void build_index_write(struct aten *a)
             source = graph_map2(a->graph, OP_mul, source, aten_as(a, alpha, aten_type(a, x)));
     }
     const struct attributes at = {.axis = axis, .flag = a->op == OP_add};
-    aten_new(a,
-             graph_add(a->graph, OP_index_put, DT_bool, (value[]){x, source, index}, 3, &at, NULL));
+    const value base = a->op == OP_not ? x : aten_row_major(a, x);
+    aten_new(a, graph_add(a->graph, OP_index_put, DT_bool, (value[]){base, source, index}, 3, &at,
+                          NULL));
 }
 
 /* gather: self, dim, index */
@@ -309,8 +311,8 @@ static void scatter(struct aten *a, enum scatter_mode mode)
     if (given.is_number || aten_rank(a, source) == 0)
         source = graph_expand(a->graph, source, aten_shape(a, index), aten_rank(a, index));
     const struct attributes at = {.axis = axis, .flag = mode};
-    aten_new(a,
-             graph_add(a->graph, OP_scatter, DT_bool, (value[]){x, index, source}, 3, &at, NULL));
+    aten_new(a, graph_add(a->graph, OP_scatter, DT_bool,
+                          (value[]){aten_row_major(a, x), index, source}, 3, &at, NULL));
 }
 
 /* self, dim, index, src or value. op: add for scatter_add */

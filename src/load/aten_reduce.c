@@ -395,8 +395,10 @@ static void order(struct aten *a, value x, int axis, bool descending, dim length
     value places = graph_add(g, OP_sort_index, DT_i64, &x, 1, &at, NULL);
     if (!whole)
         places = aten_clone(a, graph_slice(g, places, axis, 0, length, 1), FORMAT_CONTIGUOUS);
-    const value values = graph_add(g, OP_gather, DT_bool, (value[]){x, places}, 2,
-                                   &(struct attributes){.axis = axis}, NULL);
+    value values = graph_add(g, OP_gather, DT_bool, (value[]){x, places}, 2,
+                             &(struct attributes){.axis = axis}, NULL);
+    if (whole)
+        values = aten_laid_out_as(a, x, values);
     if (a->call->result_count > 1 || a->op != OP_sort_index)
         aten_new(a, values);
     aten_new(a, places);

@@ -7,7 +7,8 @@
  *
  * An elementwise result has the order of dims that its operands have (they vote in turn, the larger
  * stride goes first) and no gaps. Sums, running sums and the like are row-major whatever their
- * operand is. One function a row says what the others do; the table at the end names them. */
+ * operand is; softmax and the like are so by a clone that the loader adds. One function a row says
+ * what the others do; the table at the end names them. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -464,7 +465,7 @@ typedef void layout_function(struct layouts *, const struct node *, struct layou
 #define layout_argmin layout_row_major
 #define layout_cumsum layout_row_major
 #define layout_cumprod layout_row_major
-#define layout_sort_index layout_row_major
+#define layout_sort_index layout_like_first
 #define layout_dot layout_row_major
 #define layout_unknown layout_row_major
 

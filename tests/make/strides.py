@@ -117,6 +117,73 @@ def product(dtype):
     return build
 
 
+def ordered(program):
+    """The values have the order of dims of what is sorted, and so have their places."""
+    shape = shape_random()
+    name, tensor = program.operand("f32", shape)
+    axis = random.randrange(len(shape))
+    values, places = tensor.sort(axis)
+    index, _ = program.node(f"sort_index({name}) axis={axis} flag=0", None)
+    if random.random() < 0.5:
+        return index, places
+    gathered, _ = program.node(f"gather({name}, {index}) axis={axis}", None)
+    return program.node(f"insert({name}, {gathered}) axis=0 start=0 step=1", values)
+
+
+def softmax(program):
+    shape = shape_random()
+    name, tensor = program.operand("f32", shape)
+    axis = random.randrange(len(shape))
+    kept = [1 if d == axis else size for d, size in enumerate(shape)]
+    most, _ = program.node(f"amax({name}) axes=[{axis}]", None)
+    most, _ = program.node(f"reshape({most}) sizes={kept}", None)
+    shifted, _ = program.node(f"sub({name}, {most})", None)
+    powers, _ = program.node(f"exp({shifted})", None)
+    total, _ = program.node(f"sum({powers}) axes=[{axis}]", None)
+    total, _ = program.node(f"reshape({total}) sizes={kept}", None)
+    quotient, _ = program.node(f"div({powers}, {total})", None)
+    return program.node(f"clone({quotient}) flag=1", torch.softmax(tensor, axis))
+
+
+def masked(finish, function):
+    def build(program):
+        shape = shape_random()
+        (a, x), (b, y) = (program.operand("f32", shape) for _ in range(2))
+        zero, _ = program.node("scalar value=0 : f32[]", None)
+        mask, _ = program.node(f"gt({b}, {zero})", None)
+        chosen, _ = program.node(f"where({mask}, {zero}, {a})", None)
+        return program.node(finish.format(a=a, chosen=chosen), function(x, y > 0))
+
+    return build
+
+
+def written(row, method, flag, is_row_major):
+    """The index names each place of the axis once; a scatter has an index of the operand's shape."""
+
+    def build(program):
+        shape = shape_random()
+        axis = random.randrange(len(shape))
+        (a, x), (b, y) = (program.operand("f32", shape) for _ in range(2))
+        line = torch.arange(shape[axis])
+        if row == "scatter":
+            line = line.reshape([-1 if d == axis else 1 for d in range(len(shape))]).expand(shape)
+        index = program.name()
+        program.inputs.append(f"input {index}: i64{list(line.shape)}")
+        if is_row_major:
+            a, _ = program.node(f"clone({a}) flag=1", None)
+        operands = [a, index, b] if row == "scatter" else [a, b, index]
+        result = getattr(x, method)(axis, line, 0 if method == "index_fill" else y)
+        return program.node(f"{row}({', '.join(operands)}) axis={axis} flag={flag}", result)
+
+    return build
+
+
+def angle(program):
+    name, tensor = program.operand("c64", shape_random())
+    angles, _ = program.node(f"angle({name})", None)
+    return program.node(f"clone({angles}) flag=1", torch.angle(tensor))
+
+
 ALL = {
     "add": elementwise("add", torch.add, ["c64", "c64"], True),
     "sub": elementwise("sub", torch.sub, ["c64", "c64"], True),
@@ -146,10 +213,26 @@ ALL_BUT_ONES = {
     "where": choice,
 }
 
+# As the loader writes what is one operator in eager.
+LOADED = {
+    "sort": ordered,
+    "softmax": softmax,
+    "masked_fill": masked("clone({chosen}) flag=1", lambda x, mask: x.masked_fill(mask, 0)),
+    "index_put of a mask": masked(
+        "insert({a}, {chosen}) axis=0 start=0 step=1", lambda x, mask: x.index_put((mask,), torch.tensor(0.0))
+    ),
+    "scatter": written("scatter", "scatter", 0, True),
+    "scatter_add": written("scatter", "scatter_add", 1, True),
+    "index_add": written("index_put", "index_add", 1, True),
+    "index_copy": written("index_put", "index_copy", 0, True),
+    "index_fill": written("index_put", "index_fill", 0, False),
+    "angle": angle,
+}
+
 
 def main():
     random.seed(1)
-    for name, build in [*ALL.items(), *ALL_BUT_ONES.items()]:
+    for name, build in [*ALL.items(), *ALL_BUT_ONES.items(), *LOADED.items()]:
         for _ in range(int(sys.argv[1])):
             program = Program()
             output, tensor = build(program)
