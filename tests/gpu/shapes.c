@@ -13,7 +13,7 @@
  * CPU device.
  *
  * Exit 1: the host's resident memory grows by more than HOST_KIB after the first shapes, or what is
- * in use of the device by more than 4 MiB, two of the pieces in which the driver takes memory. */
+ * in use of the device by more than 32 MiB, the step in which the driver's pool grows. */
 #include "call.h"
 #include "support/leak_options.h"
 
@@ -21,8 +21,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The driver's pool grows by 32 MiB at a time, whenever more is in flight than ever before: once is
- * no leak. A block that each of the calls left behind would be more. */
+/* The pool grows whenever more is in flight than ever before: one step is no leak. A block that each
+ * of the calls left behind would be more. */
 enum { DEVICE_GROWTH_MOST = 32 << 20, CHECKS = 8, CHECK_ELEMENTS = 200000, OWNED_EVERY = 4 };
 
 static void *stream;
