@@ -112,7 +112,8 @@ static bool word_merge(struct merge *m)
 {
     struct word words[PARTS_ALIKE_MOST] = {{0}};
     bool equal = true;
-    for (int part = 0; part < m->count; part++) {
+    words[0] = word_take(&m->at[0], m->end[0]); /* the caller has seen that there is one */
+    for (int part = 1; part < m->count; part++) {
         if (m->at[part] == m->end[part])
             return false;
         words[part] = word_take(&m->at[part], m->end[part]);
