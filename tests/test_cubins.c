@@ -10,13 +10,11 @@
 #include "support/leak.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 extern const struct embedded_file embedded_templates[];
 
@@ -31,6 +29,7 @@ struct unit {
 
 static struct {
     ARRAY(struct unit) units;
+    struct templates templates;
     struct compiler *compiler;
     atomic_int next; /* job: unit * ARCHS + arch */
     atomic_int compiled;
@@ -92,15 +91,14 @@ static void add_templates(void)
 
 /* -- cases ------------------------------------------------------------------------------------- */
 
-static void add_case(const char *directory, const char *kind, int set,
-                     const struct templates *templates)
+static void add_case(const char *directory, const char *kind, int set)
 {
     struct case_run c;
     const phasor_status status =
         case_open(&c, directory, kind, set, &(struct rewrite_options){.fma = true});
     cr_expect_eq(status, PHASOR_OK, "%s: %s", c.name, message_get());
     if (status == PHASOR_OK && c.rewritten) {
-        const phasor_status planned = case_plan(&c, templates);
+        const phasor_status planned = case_plan(&c, &all.templates);
         cr_expect_eq(planned, PHASOR_OK, "%s: %s", c.name, message_get());
         for (size_t k = 0; planned == PHASOR_OK && k < c.plan.kernels.count; k++)
             if (c.plan.kernels.at[k].source)
@@ -110,32 +108,11 @@ static void add_case(const char *directory, const char *kind, int set,
     case_close(&c);
 }
 
-static void add_folder(const char *name, const struct templates *templates)
-{
-    char directory[1024], path[1100];
-    snprintf(directory, sizeof directory, "%s/%s", PHASOR_TEST_CASES, name);
-    for (int set = 0; set < 8; set++) {
-        snprintf(path, sizeof path, "%s/inputs_%d.safetensors", directory, set);
-        if (access(path, R_OK) != 0)
-            break;
-        add_case(directory, "plain", set, templates);
-        add_case(directory, "core", set, templates);
-    }
-}
-
 static void add_cases(void)
 {
-    struct templates templates;
-    struct dirent **entries;
-    const int count = scandir(PHASOR_TEST_CASES, &entries, NULL, alphasort);
-    cr_assert_eq(templates_load(&templates, NULL), PHASOR_OK);
-    for (int i = 0; i < count; i++) {
-        if (!strchr(entries[i]->d_name, '.'))
-            add_folder(entries[i]->d_name, &templates);
-        free(entries[i]);
-    }
-    free(entries);
-    templates_free(&templates);
+    cr_assert_eq(templates_load(&all.templates, NULL), PHASOR_OK);
+    cases_each(add_case);
+    templates_free(&all.templates);
 }
 
 /* -- compiling --------------------------------------------------------------------------------- */

@@ -65,18 +65,23 @@ static void place_open(struct place *p, int ordinal, enum whose whose,
     rope_new(&p->call, p->program, ordinal, 1, length);
 }
 
-static void place_close(struct place *p)
+static void place_leave(struct place *p)
 {
-    CUDA(CtxSetCurrent(p->context));
-    call_free(&p->call);
-    phasor_program_close(p->program);
-    phasor_close(p->runtime);
     CUDA(StreamDestroy(p->stream));
     CUDA(CtxSetCurrent(NULL));
     if (p->whose == PRIMARY)
         CUDA(DevicePrimaryCtxRelease(p->ordinal));
     else
         CUDA(CtxDestroy(p->context));
+}
+
+static void place_close(struct place *p)
+{
+    CUDA(CtxSetCurrent(p->context));
+    call_free(&p->call);
+    phasor_program_close(p->program);
+    phasor_close(p->runtime);
+    place_leave(p);
 }
 
 /* The call itself is made while `current` is the thread's context, or none. */
@@ -384,12 +389,7 @@ static void guest_close(struct place *p)
 {
     CUDA(CtxSetCurrent(p->context));
     call_free(&p->call);
-    CUDA(StreamDestroy(p->stream));
-    CUDA(CtxSetCurrent(NULL));
-    if (p->whose == PRIMARY)
-        CUDA(DevicePrimaryCtxRelease(p->ordinal));
-    else
-        CUDA(CtxDestroy(p->context));
+    place_leave(p);
 }
 
 static void test_following(struct shared *s, enum whose whose, const char *what)
