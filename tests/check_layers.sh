@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check_layers.sh - tools/layers.sh accepts the sources, and sees each kind of violation in a copy.
 #
-#     a copy of src with #include "runtime/runtime.h" in src/base/hash.c  ->  layers.sh fails on it
+#     a copy of src with #include "context/runtime.h" in src/base/hash.c  ->  layers.sh fails on it
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -34,9 +34,9 @@ seen src/compile/nvrtc.c '#  include "graph/size.h"' 'src/compile must not inclu
 seen src/eval/eval.c '#include "rewrite/rewrite.h"' 'src/eval must not include'
 seen cache/cache.c '#include "device/device.h"' 'cache must not include'
 seen tools/phasor/main.c '#include "base/memory.h"' 'tools/phasor must not include'
-seen src/runtime/runtime.c '#include <sqlite3.h>' 'known to cache alone'
+seen src/context/runtime.c '#include <sqlite3.h>' 'known to cache alone'
 seen src/graph/graph.c '#include <zip.h>' 'known to src/load alone'
-seen src/runtime/runtime.c '#include <cuda.h>' 'known to src/device alone'
+seen src/context/runtime.c '#include <cuda.h>' 'known to src/device alone'
 seen src/device/device.c '#include <nvrtc.h>' 'known to src/compile alone'
 seen src/plan/plan.h '#include "../graph/graph.h"' 'relative path'
 seen src/plan/plan.h '#include "graph.h"' 'no folder'

@@ -6,7 +6,7 @@
 #     20 rounds of 32 processes: 2 kernels compiled in each, 0 failures, longest round 3.1 s
 #
 # The commands wait for another process that compiles the same kernel; a program that serves never
-# does: see src/runtime/turn.h. `run` takes a GPU, or the stand-in driver of the tests.
+# does: see src/kernels/turn.h. `run` takes a GPU, or the stand-in driver of the tests.
 set -euo pipefail
 : "${PHASOR:?names the command}" "${CASES:?names the folder of cases}"
 rounds=${1:-20} processes=${2:-32} kind=${3:-prewarm}

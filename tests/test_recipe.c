@@ -2,9 +2,9 @@
  * damaged. */
 #include "support/leak.h"
 
-#include "../src/runtime/blob.c"
-#include "../src/runtime/recipe.c"
-#include "../src/runtime/recipe_blob.c"
+#include "../src/executable/blob.c"
+#include "../src/executable/recipe.c"
+#include "../src/executable/recipe_blob.c"
 
 static const struct recipe_limits limits = {.inputs = 3, .outputs = 2, .states = 1, .values = 20};
 

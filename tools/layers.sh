@@ -3,7 +3,7 @@
 #
 #     tools/layers.sh [ROOT]      ROOT: another copy of the sources
 #
-#     src/codegen/emit.c:3: src/codegen must not include "runtime/runtime.h" (may: base graph plan)
+#     src/codegen/emit.c:3: src/codegen must not include "context/runtime.h" (may: base graph plan)
 #     src/graph/print.c:9: <zip.h> is known to src/load alone
 #     src/plan/fuse.c:88: knows what a rotary embedding is
 #
@@ -33,7 +33,12 @@ src/plan: base graph
 src/codegen: base graph plan
 src/compile: base
 src/device: base
-src/runtime: base graph eval load rewrite plan codegen compile device cache
+src/executable: base graph plan cache
+src/kernels: base plan codegen compile device cache executable call context
+src/specialise: base graph eval load rewrite plan codegen compile device cache executable kernels call context
+src/call: base graph eval load plan device cache executable kernels specialise context
+src/context: base graph eval load rewrite plan codegen compile device cache executable kernels specialise call
+src/inspect: base graph eval load rewrite plan codegen compile device cache executable kernels specialise call context
 cache: base
 tools/phasor:
 tools/examples:

@@ -5,8 +5,8 @@
  */
 #include "fuzz.h"
 
-#include "../../src/runtime/blob.c"
-#include "../../src/runtime/class_blob.c"
+#include "../../src/executable/blob.c"
+#include "../../src/specialise/class_blob.c"
 
 enum { BUFFERS = 3, KERNELS = 2 };
 
