@@ -43,9 +43,14 @@ static struct recipe sample(void)
                                             .strides = {4, 1},
                                             .scalar_buffer = -1},
                                            {.index = -1, .integer = 5, .scalar_buffer = -1}};
+    static struct recipe_step steps[] = {{.kind = STEP_KERNEL, .hoisted = true, .kernel = 1},
+                                         {.kind = STEP_KERNEL, .kernel = 0},
+                                         {.kind = STEP_COPY, .from = 0, .to = 1, .nbytes = 64}};
     static int64_t memories[] = {64};
     static struct recipe_pair pairs[] = {{0, 2}};
     return (struct recipe){.kernels = kernels,
+                           .steps = steps,
+                           .step_count = 3,
                            .buffers = buffers,
                            .outputs = outputs,
                            .memories = memories,
@@ -86,6 +91,8 @@ Test(recipe, comes_back_the_same)
     cr_assert(read_copy(bytes.at, bytes.length, &recipe));
     cr_assert_str_eq(recipe.kernels[0].name, "phasor_mul");
     cr_assert_eq(recipe.kernels[0].arguments[2].size, 77);
+    cr_assert_eq(recipe.steps[2].kind, STEP_COPY);
+    cr_assert_eq(recipe.steps[2].nbytes, 64);
     cr_assert(hash_equal(recipe.kernels[1].key, hash_bytes("other", 5)));
     cr_assert_eq(recipe_write(&recipe, &again), PHASOR_OK);
     cr_assert_eq(again.length, bytes.length);
@@ -117,6 +124,12 @@ static void check_indices(const struct recipe *recipe)
         for (int i = 0; i < kernel->argument_count; i++)
             cr_assert(!kernel->arguments[i].is_buffer ||
                       (unsigned)kernel->arguments[i].buffer < (unsigned)recipe->buffer_count);
+    }
+    for (int s = 0; s < recipe->step_count; s++) {
+        const struct recipe_step *step = &recipe->steps[s];
+        cr_assert(step->kind != STEP_KERNEL || (unsigned)step->kernel < 2);
+        cr_assert(step->kind != STEP_COPY || ((unsigned)step->from < 4 && (unsigned)step->to < 4 &&
+                                              step->nbytes <= recipe->buffers[step->to].nbytes));
     }
     for (int b = 0; b < recipe->buffer_count; b++) {
         const struct recipe_buffer *buffer = &recipe->buffers[b];

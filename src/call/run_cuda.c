@@ -258,40 +258,19 @@ static phasor_status outputs_read(const struct cuda_call *c)
     return PHASOR_OK;
 }
 
-/* -- launching --------------------------------------------------------------------------------- */
+/* -- the steps --------------------------------------------------------------------------------- */
 
-static char *patch_address(const struct cuda_call *c, const struct patch *patch)
+static phasor_status steps_issue(struct cuda_call *c)
 {
-    if (patch->flag)
-        return (char *)c->state->flag;
-    switch (patch->kind) {
-    case BUFFER_INPUT: return c->call->in[patch->index].used;
-    case BUFFER_STATE: return c->state->addresses[patch->index];
-    case BUFFER_SLOT: return c->call->out[patch->index].used;
-    case BUFFER_OUTPUT: return c->fresh[patch->index]->bytes + patch->offset;
-    case BUFFER_WORK: return (c->workspace ? c->workspace->memory->bytes : c->work) + patch->offset;
-    default: return NULL; /* a table without bytes */
-    }
-}
-
-static phasor_status launch_one(const struct cuda_call *c, const struct launch *launch)
-{
-    _Alignas(16) char arguments[ARGUMENT_BYTES_MAX];
-    memcpy(arguments, launch->arguments, (size_t)launch->argument_bytes);
-    for (int i = 0; i < launch->patch_count; i++) {
-        const char *address = patch_address(c, &launch->patches[i]);
-        memcpy(arguments + launch->patches[i].at, &address, sizeof address);
-    }
-    return device_launch(c->device, launch->function, launch->grid, launch->block, 0, arguments,
-                         (size_t)launch->argument_bytes, c->stream);
-}
-
-static phasor_status launch_all(struct cuda_call *c)
-{
-    phasor_status status = PHASOR_OK;
-    const struct launch *launches = __atomic_load_n(&c->spec->launches, __ATOMIC_ACQUIRE);
-    for (int k = 0; status == PHASOR_OK && k < c->spec->launch_count; k++)
-        status = launch_one(c, &launches[k]);
+    const struct step_memory memory = {.inputs = c->call->in,
+                                       .outputs = c->call->out,
+                                       .states = c->state->addresses,
+                                       .fresh = c->fresh,
+                                       .work = c->workspace ? c->workspace->memory->bytes : c->work,
+                                       .flag = c->state->flag};
+    const struct ready_step *steps = __atomic_load_n(&c->spec->steps, __ATOMIC_ACQUIRE);
+    const phasor_status status =
+        steps_run(c->device, c->stream, steps, c->spec->step_count, &memory);
     if (status == PHASOR_OK)
         count_up(&c->call->program->runtime->launches, (uint64_t)c->spec->launch_count);
     const phasor_status given = workspace_give(c->call->program, c->workspace, c->stream);
@@ -351,7 +330,7 @@ static phasor_status cuda_call_run(struct cuda_call *c)
     TRY(slots_stage(c));
     TRY(outputs_prepare(c));
     TRY(work_take(c));
-    TRY(launch_all(c));
+    TRY(steps_issue(c));
     TRY(slots_download(c));
     return outputs_read(c);
 }

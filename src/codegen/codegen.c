@@ -165,6 +165,23 @@ static phasor_status kernel_name(struct kernel_builder *builder)
     return failed ? fail_memory() : PHASOR_OK;
 }
 
+/* For those who ask where a kernel comes from. */
+static phasor_status kernel_values(const struct kernel_builder *builder)
+{
+    struct kernel *kernel = builder->launch;
+    const size_t count = builder->plan->graph.nodes.count;
+    for (size_t v = 1; v < count; v++)
+        kernel->value_count += builder->visited[v];
+    kernel->values = NEW(&builder->plan->arena, value, kernel->value_count);
+    if (!kernel->values)
+        return fail_memory();
+    kernel->value_count = 0;
+    for (value v = 1; v < count; v++)
+        if (builder->visited[v])
+            kernel->values[kernel->value_count++] = v;
+    return PHASOR_OK;
+}
+
 static void emit_argument(const struct kernel_builder *builder, int i, struct text *out)
 {
     const struct kernel_argument *argument = &builder->arguments.list.at[i];
@@ -342,6 +359,7 @@ static phasor_status launch_begin(struct kernel_builder *builder)
 static phasor_status launch_end(struct kernel_builder *builder)
 {
     TRY(kernel_name(builder));
+    TRY(kernel_values(builder));
     TRY(parts_merge(&builder->functions, builder->starts, builder->part + 1, &builder->alike));
     TRY(kernel_source(builder));
     builder->launch->bytes = builder->bytes;
@@ -380,16 +398,18 @@ static phasor_status launch_build(struct plan *plan, size_t first, size_t count,
     return status;
 }
 
+/* One kernel a step is left. */
 phasor_status codegen_plan(struct plan *plan, const struct templates *templates)
 {
     size_t launches = 0;
-    for (size_t k = 0, end; k < plan->kernels.count; k = end) {
-        for (end = k + 1; end < plan->kernels.count &&
-                          plan->kernels.at[end].launch == plan->kernels.at[k].launch;
-             end++)
+    for (size_t i = 0; i < plan->steps.count; i++) {
+        struct step *step = &plan->steps.at[i];
+        if (step->kind != STEP_KERNEL)
             continue;
-        TRY(launch_build(plan, k, end - k, templates));
-        plan->kernels.at[launches++] = plan->kernels.at[k];
+        TRY(launch_build(plan, (size_t)step->kernel.first, (size_t)step->kernel.count, templates));
+        plan->kernels.at[launches] = plan->kernels.at[step->kernel.first];
+        step->kernel.first = (int)launches++;
+        step->kernel.count = 1;
     }
     plan->kernels.count = launches;
     return PHASOR_OK;

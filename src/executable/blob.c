@@ -49,3 +49,57 @@ void *blob_array(struct blob_reader *reader, int64_t count, size_t size)
         reader->bad = reader->no_memory = true;
     return array;
 }
+
+/* -- structs by tables ------------------------------------------------------------------------- */
+
+static int64_t field_number(const struct blob_field *field, const char *at)
+{
+    switch (field->type) {
+    case BLOB_BOOL: return *(const bool *)at;
+    case BLOB_INT: return *(const int *)at;
+    case BLOB_UINT32: return *(const uint32_t *)at;
+    default: return *(const int64_t *)at;
+    }
+}
+
+void blob_put(struct text *out, const struct blob_field *fields, int count, const void *object)
+{
+    for (int i = 0; i < count; i++) {
+        const char *at = (const char *)object + fields[i].offset;
+        if (fields[i].type == BLOB_STRING)
+            put_bytes(out, *(const char *const *)at, strlen(*(const char *const *)at));
+        else if (fields[i].type == BLOB_BYTES)
+            put_bytes(out, *(const void *const *)at, *(const size_t *)(at + sizeof(void *)));
+        else
+            text_add_number(out, field_number(&fields[i], at));
+    }
+}
+
+static void field_set(enum blob_type type, int64_t number, char *at)
+{
+    switch (type) {
+    case BLOB_BOOL: *(bool *)at = number != 0; break;
+    case BLOB_INT: *(int *)at = (int)number; break;
+    case BLOB_UINT32: *(uint32_t *)at = (uint32_t)number; break;
+    default: *(int64_t *)at = number; break;
+    }
+}
+
+void blob_get(struct blob_reader *reader, const struct blob_field *fields, int count,
+              const int64_t *limits, void *object)
+{
+    for (int i = 0; i < count; i++) {
+        const struct blob_field *field = &fields[i];
+        char *at = (char *)object + field->offset;
+        size_t nbytes;
+        if (field->type == BLOB_STRING || field->type == BLOB_BYTES)
+            *(const void **)at = blob_bytes(reader, &nbytes);
+        else
+            field_set(
+                field->type,
+                blob_number(reader, field->low, field->limit ? limits[field->limit] : field->high),
+                at);
+        if (field->type == BLOB_BYTES)
+            *(size_t *)(at + sizeof(void *)) = nbytes;
+    }
+}

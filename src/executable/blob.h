@@ -32,3 +32,21 @@ const char *blob_bytes(struct blob_reader *reader, size_t *nbytes);
 /* count objects of which each takes at least 8 bytes of what is left: a wrong count cannot ask for
  * much memory. */
 void *blob_array(struct blob_reader *reader, int64_t count, size_t size);
+
+/* -- structs by tables ------------------------------------------------------------------------- */
+
+enum blob_type { BLOB_BOOL, BLOB_INT, BLOB_UINT32, BLOB_INT64, BLOB_STRING, BLOB_BYTES };
+
+/* One row a field: the same table writes and reads. Enums are INT. A highest value that depends on
+ * what was read before is limits[limit] of the reader. STRING: a const char * with its NUL; BYTES: a
+ * const void *, followed by its size_t. */
+struct blob_field {
+    enum blob_type type;
+    size_t offset;
+    int64_t low, high;
+    int limit; /* 0: `high` */
+};
+
+void blob_put(struct text *out, const struct blob_field *fields, int count, const void *object);
+void blob_get(struct blob_reader *reader, const struct blob_field *fields, int count,
+              const int64_t *limits, void *object);

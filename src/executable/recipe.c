@@ -72,6 +72,27 @@ static phasor_status make_kernel(struct recipe *recipe, const struct plan *plan,
 
 /* -- buffers, outputs, memories ---------------------------------------------------------------- */
 
+static phasor_status make_steps(struct recipe *recipe, const struct plan *plan)
+{
+    recipe->steps = NEW(&recipe->arena, struct recipe_step, plan->steps.count);
+    if (!recipe->steps)
+        return fail_memory();
+    for (size_t i = 0; i < plan->steps.count; i++) {
+        const struct step *from = &plan->steps.at[i];
+        struct recipe_step *to = &recipe->steps[i];
+        *to = (struct recipe_step){.kind = from->kind, .hoisted = from->hoisted};
+        if (from->kind == STEP_KERNEL) {
+            to->kernel = from->kernel.index;
+        } else {
+            to->from = from->copy.from;
+            to->to = from->copy.to;
+            to->nbytes = from->copy.nbytes;
+        }
+    }
+    recipe->step_count = (int)plan->steps.count;
+    return PHASOR_OK;
+}
+
 static phasor_status make_rest(struct recipe *recipe, const struct plan *plan)
 {
     recipe->buffers = NEW(&recipe->arena, struct recipe_buffer, plan->buffers.count);
@@ -91,7 +112,7 @@ static phasor_status make_rest(struct recipe *recipe, const struct plan *plan)
     recipe->memory_count = plan->memory_count;
     recipe->work_bytes = plan->work_bytes;
     recipe->table_bytes = plan->table_bytes;
-    return PHASOR_OK;
+    return make_steps(recipe, plan);
 }
 
 /* -- kernels of another plan ------------------------------------------------------------------- */

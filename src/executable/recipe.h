@@ -23,6 +23,15 @@ struct recipe_kernel {
     int64_t bytes;
 };
 
+/* A step of the plan. Operands are buffers; a kernel's stand among its arguments. */
+struct recipe_step {
+    enum step_kind kind;
+    bool hoisted;
+    int kernel;     /* KERNEL: which one */
+    int from, to;   /* COPY */
+    int64_t nbytes; /* COPY */
+};
+
 struct recipe_argument {
     bool is_buffer;
     int buffer;
@@ -44,15 +53,16 @@ struct recipe_pair {
 struct recipe {
     struct arena arena;
     struct recipe_kernel *kernels;
+    struct recipe_step *steps;
     struct recipe_buffer *buffers;
     struct plan_output *outputs;
     int64_t *memories;
     struct recipe_pair *in_place;
-    int kernel_count, buffer_count, output_count, memory_count, in_place_count;
+    int kernel_count, step_count, buffer_count, output_count, memory_count, in_place_count;
     int64_t work_bytes, table_bytes;
 };
 
-/* in_place.c: which of the caller's buffers may be the memory of which inputs. Before codegen,
+/* donation.c: which of the caller's buffers may be the memory of which inputs. Before codegen,
  * which makes one kernel of several parts. */
 phasor_status recipe_find_in_place(struct recipe *recipe, const struct plan *plan,
                                    const struct call_shape *call);

@@ -1,89 +1,116 @@
 /* recipe_blob.c - a recipe as bytes, and back; see recipe.h.
  *
- *     "phasor recipe 1\n", counts, kernels (name, operators, key, geometry, arguments),
- *         buffers, outputs, memories
+ *     "phasor recipe 2\n", counts, buffers, kernels (name, operators, key, geometry,
+ *         arguments), steps, memories, outputs, donation pairs
  *
  * Every number is a little-endian int64; bytes have their length before them. The reader takes
  * nothing on trust: what it accepts can be run without reading or writing outside of what the
- * program and the call have.
+ * program and the call have. Each struct has one table of fields, which both go by.
  */
 #include "executable/recipe.h"
 
 #include "executable/blob.h"
 
+#include <stddef.h>
 #include <string.h>
 
-static const char magic[] = "phasor recipe 1\n";
+static const char magic[] = "phasor recipe 2\n";
 enum { COUNT_MAX = 1 << 20, KERNEL_BYTES_MAX = 4096, BLOCK_MAX = 1024 };
 
+/* Sums of sizes in the recipe stay far from overflow. */
+#define BYTES_MOST (INT64_C(1) << 50)
+
+/* Highest values that depend on the program, or on what was read before. */
+enum { OF_BUFFERS = 1, OF_INPUTS, OF_OUTPUTS, LIMITS };
+
+#define COUNT_OF(table) ((int)(sizeof(table) / sizeof *(table)))
+#define AT(type, field) offsetof(struct type, field)
+
+static const struct blob_field counts[] = {
+    {BLOB_INT, AT(recipe, kernel_count), 0, COUNT_MAX, 0},
+    {BLOB_INT, AT(recipe, step_count), 0, COUNT_MAX, 0},
+    {BLOB_INT, AT(recipe, buffer_count), 0, COUNT_MAX, 0},
+    {BLOB_INT, AT(recipe, output_count), 0, COUNT_MAX, 0},
+    {BLOB_INT, AT(recipe, memory_count), 0, COUNT_MAX, 0},
+    {BLOB_INT, AT(recipe, in_place_count), 0, COUNT_MAX, 0},
+    {BLOB_INT64, AT(recipe, work_bytes), 0, BYTES_MOST, 0},
+    {BLOB_INT64, AT(recipe, table_bytes), 0, BYTES_MOST, 0},
+};
+static const struct blob_field buffer_fields[] = {
+    {BLOB_INT, AT(recipe_buffer, kind), 0, BUFFER_TABLE, 0},
+    {BLOB_INT, AT(recipe_buffer, index), 0, INT32_MAX, 0},
+    {BLOB_INT64, AT(recipe_buffer, offset), 0, BYTES_MOST, 0},
+    {BLOB_INT64, AT(recipe_buffer, nbytes), 0, BYTES_MOST, 0},
+    {BLOB_INT, AT(recipe_buffer, alignment), 1, 16, 0},
+};
+static const struct blob_field kernel_fields[] = {
+    {BLOB_STRING, AT(recipe_kernel, name), 0, 0, 0},
+    {BLOB_STRING, AT(recipe_kernel, operators), 0, 0, 0},
+    {BLOB_BYTES, AT(recipe_kernel, key_bytes), 0, 0, 0},
+    {BLOB_BOOL, AT(recipe_kernel, setup), 0, 1, 0},
+    {BLOB_UINT32, AT(recipe_kernel, grid), 0, INT32_MAX, 0},
+    {BLOB_UINT32, AT(recipe_kernel, block), 1, BLOCK_MAX, 0},
+    {BLOB_INT, AT(recipe_kernel, argument_bytes), 0, KERNEL_BYTES_MAX, 0},
+    {BLOB_INT, AT(recipe_kernel, flag_argument), -1, KERNEL_BYTES_MAX, 0},
+    {BLOB_INT64, AT(recipe_kernel, bytes), 0, INT64_MAX, 0},
+    {BLOB_INT, AT(recipe_kernel, argument_count), 0, KERNEL_BYTES_MAX / 8, 0},
+};
+static const struct blob_field argument_fields[] = {
+    {BLOB_BOOL, AT(recipe_argument, is_buffer), 0, 1, 0},
+    {BLOB_INT, AT(recipe_argument, buffer), 0, INT32_MAX, 0},
+    {BLOB_INT64, AT(recipe_argument, size), INT64_MIN, INT64_MAX, 0},
+};
+static const struct blob_field step_fields[] = {
+    {BLOB_INT, AT(recipe_step, kind), 0, STEP_KINDS - 1, 0},
+    {BLOB_BOOL, AT(recipe_step, hoisted), 0, 1, 0},
+    {BLOB_INT, AT(recipe_step, kernel), 0, COUNT_MAX, 0},
+    {BLOB_INT, AT(recipe_step, from), 0, COUNT_MAX, 0},
+    {BLOB_INT, AT(recipe_step, to), 0, COUNT_MAX, 0},
+    {BLOB_INT64, AT(recipe_step, nbytes), 0, BYTES_MOST, 0},
+};
+static const struct blob_field output_fields[] = {
+    {BLOB_BOOL, AT(plan_output, tensor), 0, 1, 0},
+    {BLOB_INT, AT(plan_output, memory), 0, MEMORY_DATA, 0},
+    {BLOB_INT, AT(plan_output, index), -1, INT32_MAX, 0},
+    {BLOB_INT, AT(plan_output, dtype), 0, DT_COUNT - 1, 0},
+    {BLOB_INT64, AT(plan_output, offset), 0, BYTES_MOST, 0},
+    {BLOB_INT64, AT(plan_output, integer), INT64_MIN, INT64_MAX, 0},
+    {BLOB_INT, AT(plan_output, scalar_buffer), -1, 0, OF_BUFFERS},
+    {BLOB_INT, AT(plan_output, rank), 0, RANK_MAX, 0},
+};
+static const struct blob_field pair_fields[] = {
+    {BLOB_INT, AT(recipe_pair, output), 0, 0, OF_OUTPUTS},
+    {BLOB_INT, AT(recipe_pair, input), 0, 0, OF_INPUTS},
+};
+
 /* -- writing ----------------------------------------------------------------------------------- */
-
-static void put_kernel(struct text *out, const struct recipe_kernel *kernel)
-{
-    put_bytes(out, kernel->name, strlen(kernel->name));
-    put_bytes(out, kernel->operators, strlen(kernel->operators));
-    put_bytes(out, kernel->key_bytes, kernel->key_size);
-    text_add_number(out, kernel->setup);
-    text_add_number(out, kernel->grid);
-    text_add_number(out, kernel->block);
-    text_add_number(out, kernel->argument_bytes);
-    text_add_number(out, kernel->flag_argument);
-    text_add_number(out, kernel->bytes);
-    text_add_number(out, kernel->argument_count);
-    for (int i = 0; i < kernel->argument_count; i++) {
-        text_add_number(out, kernel->arguments[i].is_buffer);
-        text_add_number(out, kernel->arguments[i].is_buffer ? kernel->arguments[i].buffer
-                                                            : kernel->arguments[i].size);
-    }
-}
-
-static void put_buffer(struct text *out, const struct recipe_buffer *buffer)
-{
-    text_add_number(out, buffer->kind);
-    text_add_number(out, buffer->index);
-    text_add_number(out, buffer->offset);
-    text_add_number(out, buffer->nbytes);
-    text_add_number(out, buffer->alignment);
-}
-
-static void put_output(struct text *out, const struct plan_output *output)
-{
-    text_add_number(out, output->tensor);
-    text_add_number(out, output->memory);
-    text_add_number(out, output->index);
-    text_add_number(out, output->dtype);
-    text_add_number(out, output->offset);
-    text_add_number(out, output->integer);
-    text_add_number(out, output->scalar_buffer);
-    text_add_number(out, output->rank);
-    for (int d = 0; d < output->rank; d++) {
-        text_add_number(out, output->sizes[d]);
-        text_add_number(out, output->strides[d]);
-    }
-}
 
 phasor_status recipe_write(const struct recipe *recipe, struct text *out)
 {
     text_add(out, magic);
-    text_add_number(out, recipe->kernel_count);
-    text_add_number(out, recipe->buffer_count);
-    text_add_number(out, recipe->output_count);
-    text_add_number(out, recipe->memory_count);
-    text_add_number(out, recipe->in_place_count);
-    text_add_number(out, recipe->work_bytes);
-    text_add_number(out, recipe->table_bytes);
+    blob_put(out, counts, COUNT_OF(counts), recipe);
     for (int i = 0; i < recipe->buffer_count; i++)
-        put_buffer(out, &recipe->buffers[i]);
-    for (int i = 0; i < recipe->kernel_count; i++)
-        put_kernel(out, &recipe->kernels[i]);
+        blob_put(out, buffer_fields, COUNT_OF(buffer_fields), &recipe->buffers[i]);
+    for (int i = 0; i < recipe->kernel_count; i++) {
+        const struct recipe_kernel *kernel = &recipe->kernels[i];
+        blob_put(out, kernel_fields, COUNT_OF(kernel_fields), kernel);
+        for (int a = 0; a < kernel->argument_count; a++)
+            blob_put(out, argument_fields, COUNT_OF(argument_fields), &kernel->arguments[a]);
+    }
+    for (int i = 0; i < recipe->step_count; i++)
+        blob_put(out, step_fields, COUNT_OF(step_fields), &recipe->steps[i]);
     for (int i = 0; i < recipe->memory_count; i++)
         text_add_number(out, recipe->memories[i]);
-    for (int i = 0; i < recipe->output_count; i++)
-        put_output(out, &recipe->outputs[i]);
-    for (int i = 0; i < recipe->in_place_count; i++) {
-        text_add_number(out, recipe->in_place[i].output);
-        text_add_number(out, recipe->in_place[i].input);
+    for (int i = 0; i < recipe->output_count; i++) {
+        const struct plan_output *output = &recipe->outputs[i];
+        blob_put(out, output_fields, COUNT_OF(output_fields), output);
+        for (int d = 0; d < output->rank; d++) {
+            text_add_number(out, output->sizes[d]);
+            text_add_number(out, output->strides[d]);
+        }
     }
+    for (int i = 0; i < recipe->in_place_count; i++)
+        blob_put(out, pair_fields, COUNT_OF(pair_fields), &recipe->in_place[i]);
     return text_status(out);
 }
 
@@ -93,65 +120,43 @@ struct reader {
     struct blob_reader blob;
     struct recipe *recipe;
     const struct recipe_limits *limits;
+    int64_t highest[LIMITS];
 };
-
-static int64_t get_number(struct reader *reader, int64_t low, int64_t high)
-{
-    return blob_number(&reader->blob, low, high);
-}
-
-static int get_int(struct reader *reader, int64_t low, int64_t high)
-{
-    return (int)blob_number(&reader->blob, low, high);
-}
-
-static const char *get_bytes(struct reader *reader, size_t *nbytes)
-{
-    return blob_bytes(&reader->blob, nbytes);
-}
 
 static void *get_array(struct reader *reader, int count, size_t size)
 {
     return blob_array(&reader->blob, count, size);
 }
 
-static void get_arguments(struct reader *reader, struct recipe_kernel *kernel)
+static void get_fields(struct reader *reader, const struct blob_field *fields, int count,
+                       void *object)
 {
-    struct recipe_argument *arguments =
-        get_array(reader, kernel->argument_count, sizeof *arguments);
-    for (int i = 0; !reader->blob.bad && i < kernel->argument_count; i++) {
-        arguments[i].is_buffer = get_number(reader, 0, 1) != 0;
-        if (arguments[i].is_buffer)
-            arguments[i].buffer = get_int(reader, 0, reader->recipe->buffer_count - 1);
-        else
-            arguments[i].size = get_number(reader, INT64_MIN, INT64_MAX);
-    }
-    kernel->arguments = arguments;
+    blob_get(&reader->blob, fields, count, reader->highest, object);
+}
+
+static void require(struct reader *reader, bool holds)
+{
+    reader->blob.bad |= !holds;
 }
 
 static void get_kernel(struct reader *reader, struct recipe_kernel *kernel)
 {
-    size_t length;
-    kernel->name = get_bytes(reader, &length);
-    kernel->operators = get_bytes(reader, &length);
-    kernel->key_bytes = get_bytes(reader, &kernel->key_size);
+    get_fields(reader, kernel_fields, COUNT_OF(kernel_fields), kernel);
     if (reader->blob.bad)
         return;
     kernel->key = hash_bytes(kernel->key_bytes, kernel->key_size);
-    kernel->setup = get_number(reader, 0, 1) != 0;
-    kernel->grid = (uint32_t)get_number(reader, 0, INT32_MAX);
-    kernel->block = (uint32_t)get_number(reader, 1, BLOCK_MAX);
-    kernel->argument_bytes = get_int(reader, 0, KERNEL_BYTES_MAX);
-    kernel->flag_argument =
-        get_int(reader, -1, kernel->argument_bytes >= 8 ? kernel->argument_bytes - 8 : -1);
-    kernel->bytes = get_number(reader, 0, INT64_MAX);
-    kernel->argument_count = get_int(reader, 0, kernel->argument_bytes / 8);
-    get_arguments(reader, kernel);
+    require(reader,
+            kernel->flag_argument < 0 || kernel->flag_argument <= kernel->argument_bytes - 8);
+    require(reader, kernel->argument_count <= kernel->argument_bytes / 8);
+    struct recipe_argument *arguments =
+        get_array(reader, kernel->argument_count, sizeof *arguments);
+    for (int i = 0; !reader->blob.bad && i < kernel->argument_count; i++) {
+        get_fields(reader, argument_fields, COUNT_OF(argument_fields), &arguments[i]);
+        require(reader,
+                !arguments[i].is_buffer || arguments[i].buffer < reader->recipe->buffer_count);
+    }
+    kernel->arguments = arguments;
 }
-
-/* Sums of sizes in the recipe stay far from overflow. */
-enum { BYTES_MAX_SHIFT = 50 };
-static const int64_t bytes_max = INT64_C(1) << BYTES_MAX_SHIFT;
 
 static int index_limit(const struct reader *reader, enum buffer_kind kind)
 {
@@ -167,15 +172,25 @@ static int index_limit(const struct reader *reader, enum buffer_kind kind)
 
 static void get_buffer(struct reader *reader, struct recipe_buffer *buffer)
 {
-    buffer->kind = (enum buffer_kind)get_number(reader, 0, BUFFER_TABLE);
-    buffer->index = get_int(reader, 0, (int64_t)index_limit(reader, buffer->kind) - 1);
-    buffer->offset = get_number(reader, 0, bytes_max);
-    buffer->nbytes = get_number(reader, 0, bytes_max);
-    buffer->alignment = get_int(reader, 1, 16);
+    get_fields(reader, buffer_fields, COUNT_OF(buffer_fields), buffer);
     const int64_t end = buffer->offset + buffer->nbytes;
-    if ((buffer->kind == BUFFER_WORK && end > reader->recipe->work_bytes) ||
-        (buffer->kind == BUFFER_TABLE && end > reader->recipe->table_bytes))
-        reader->blob.bad = true;
+    require(reader, buffer->index < index_limit(reader, buffer->kind) &&
+                        (buffer->kind != BUFFER_WORK || end <= reader->recipe->work_bytes) &&
+                        (buffer->kind != BUFFER_TABLE || end <= reader->recipe->table_bytes));
+}
+
+static void get_step(struct reader *reader, struct recipe_step *step)
+{
+    const struct recipe *recipe = reader->recipe;
+    get_fields(reader, step_fields, COUNT_OF(step_fields), step);
+    if (step->kind == STEP_KERNEL)
+        require(reader, step->kernel < recipe->kernel_count);
+    else if (step->kind == STEP_COPY)
+        require(reader, step->from < recipe->buffer_count && step->to < recipe->buffer_count &&
+                            step->nbytes <= recipe->buffers[step->from].nbytes &&
+                            step->nbytes <= recipe->buffers[step->to].nbytes);
+    else
+        require(reader, false);
 }
 
 static int output_limit(const struct reader *reader, enum memory_kind memory)
@@ -190,53 +205,40 @@ static int output_limit(const struct reader *reader, enum memory_kind memory)
 
 static void get_output(struct reader *reader, struct plan_output *output)
 {
-    output->tensor = get_number(reader, 0, 1) != 0;
-    output->memory = (enum memory_kind)get_number(reader, 0, MEMORY_DATA);
-    output->index = get_int(reader, -1, (int64_t)output_limit(reader, output->memory) - 1);
-    output->dtype = (enum dtype)get_number(reader, 0, DT_COUNT - 1);
-    output->offset = get_number(reader, 0, bytes_max);
-    output->integer = get_number(reader, INT64_MIN, INT64_MAX);
-    output->scalar_buffer = get_int(reader, -1, reader->recipe->buffer_count - 1);
-    output->rank = get_int(reader, 0, RANK_MAX);
+    get_fields(reader, output_fields, COUNT_OF(output_fields), output);
+    require(reader, output->index < output_limit(reader, output->memory));
     for (int d = 0; !reader->blob.bad && d < output->rank; d++) {
-        output->sizes[d] = get_number(reader, 0, bytes_max);
-        output->strides[d] = get_number(reader, -bytes_max, bytes_max);
+        output->sizes[d] = blob_number(&reader->blob, 0, BYTES_MOST);
+        output->strides[d] = blob_number(&reader->blob, -BYTES_MOST, BYTES_MOST);
     }
-}
-
-static void get_counts(struct reader *reader)
-{
-    struct recipe *recipe = reader->recipe;
-    recipe->kernel_count = get_int(reader, 0, COUNT_MAX);
-    recipe->buffer_count = get_int(reader, 0, COUNT_MAX);
-    recipe->output_count = get_int(reader, reader->limits->outputs, reader->limits->outputs);
-    recipe->memory_count = get_int(reader, 0, COUNT_MAX);
-    recipe->in_place_count = get_int(reader, 0, COUNT_MAX);
-    recipe->work_bytes = get_number(reader, 0, bytes_max);
-    recipe->table_bytes = get_number(reader, 0, bytes_max);
 }
 
 static void get_all(struct reader *reader)
 {
     struct recipe *recipe = reader->recipe;
-    get_counts(reader);
+    get_fields(reader, counts, COUNT_OF(counts), recipe);
+    require(reader, recipe->output_count == reader->limits->outputs);
+    reader->highest[OF_BUFFERS] = recipe->buffer_count - 1;
+    reader->highest[OF_INPUTS] = reader->limits->inputs - 1;
+    reader->highest[OF_OUTPUTS] = reader->limits->outputs - 1;
     recipe->buffers = get_array(reader, recipe->buffer_count, sizeof *recipe->buffers);
     for (int i = 0; !reader->blob.bad && i < recipe->buffer_count; i++)
         get_buffer(reader, &recipe->buffers[i]);
     recipe->kernels = get_array(reader, recipe->kernel_count, sizeof *recipe->kernels);
     for (int i = 0; !reader->blob.bad && i < recipe->kernel_count; i++)
         get_kernel(reader, &recipe->kernels[i]);
+    recipe->steps = get_array(reader, recipe->step_count, sizeof *recipe->steps);
+    for (int i = 0; !reader->blob.bad && i < recipe->step_count; i++)
+        get_step(reader, &recipe->steps[i]);
     recipe->memories = get_array(reader, recipe->memory_count, sizeof *recipe->memories);
     for (int i = 0; !reader->blob.bad && i < recipe->memory_count; i++)
-        recipe->memories[i] = get_number(reader, 0, bytes_max);
+        recipe->memories[i] = blob_number(&reader->blob, 0, BYTES_MOST);
     recipe->outputs = get_array(reader, recipe->output_count, sizeof *recipe->outputs);
     for (int i = 0; !reader->blob.bad && i < recipe->output_count; i++)
         get_output(reader, &recipe->outputs[i]);
     recipe->in_place = get_array(reader, recipe->in_place_count, sizeof *recipe->in_place);
-    for (int i = 0; !reader->blob.bad && i < recipe->in_place_count; i++) {
-        recipe->in_place[i].output = get_int(reader, 0, reader->limits->outputs - 1);
-        recipe->in_place[i].input = get_int(reader, 0, reader->limits->inputs - 1);
-    }
+    for (int i = 0; !reader->blob.bad && i < recipe->in_place_count; i++)
+        get_fields(reader, pair_fields, COUNT_OF(pair_fields), &recipe->in_place[i]);
 }
 
 bool recipe_read(struct recipe *recipe, const void *bytes, size_t nbytes,

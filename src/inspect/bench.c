@@ -34,10 +34,10 @@ struct bench {
     struct bench_data data;
     struct bench_shape *shapes;
     struct plan plan; /* CUDA: of the very calls that are timed */
-    /* launches with ready arguments: those that were there then, whatever is swapped in later */
+    /* with their addresses: those that were there then, whatever is swapped in later */
     struct specialisation *spec;
-    const struct launch *launches;
-    char **arguments;
+    struct ready_step *steps;
+    struct arena arena;
     void *scratch;
 };
 
@@ -108,7 +108,7 @@ static void bench_close(struct bench *bench)
     wait(bench);
     if (bench->spec)
         flight_release(&bench->program->specialisations, &bench->spec->flight);
-    memory_free(bench->arguments);
+    arena_free(&bench->arena);
     if (bench->device)
         device_free(bench->device, bench->scratch, bench->stream);
     plan_free(&bench->plan);
@@ -139,12 +139,15 @@ static int64_t buffer_bytes(const struct plan *plan, const struct buffer *buffer
 
 static bool buffer_is_used(const struct plan *plan, size_t buffer)
 {
-    for (size_t k = 0; k < plan->kernels.count; k++)
-        for (int i = 0; !plan->kernels.at[k].setup && i < plan->kernels.at[k].argument_count; i++)
-            if (plan->kernels.at[k].arguments[i].kind == ARGUMENT_BUFFER &&
-                plan->kernels.at[k].arguments[i].buffer == (int)buffer)
-                return true;
-    return false;
+    bool used = false;
+    for (size_t s = 0; s < plan->steps.count && !used; s++) {
+        const struct step *step = &plan->steps.at[s];
+        for (int i = 0; !step->hoisted && i < step->read_count; i++)
+            used |= step->reads[i].buffer == (int)buffer;
+        for (int i = 0; !step->hoisted && i < step->write_count; i++)
+            used |= step->writes[i] == (int)buffer;
+    }
+    return used;
 }
 
 /* What kernels hand to each other need not be moved, what two of them read needs to be once; what a
@@ -153,8 +156,8 @@ static void bytes_count(struct bench *bench)
 {
     const struct plan *plan = &bench->plan;
     int64_t outside = 0, moved = 0;
-    for (size_t k = 0; k < plan->kernels.count; k++)
-        moved += plan->kernels.at[k].setup ? 0 : plan_size(plan, plan->kernels.at[k].bytes);
+    for (size_t s = 0; s < plan->steps.count; s++)
+        moved += plan->steps.at[s].hoisted ? 0 : step_bytes(plan, &plan->steps.at[s]);
     for (size_t b = 0; b < plan->buffers.count; b++)
         if (plan->buffers.at[b].kind != BUFFER_WORK && buffer_is_used(plan, b))
             outside += buffer_bytes(plan, &plan->buffers.at[b]);
@@ -239,27 +242,6 @@ static phasor_status first_measure(struct bench *bench)
 
 /* -- bare launches ----------------------------------------------------------------------------- */
 
-static char *patch_address(const struct bench *bench, const struct call *call,
-                           const struct phasor_state *state, const struct patch *patch)
-{
-    const struct recipe *recipe = &bench->spec->recipe;
-    char *scratch = bench->scratch;
-    if (patch->flag)
-        return (char *)state->flag;
-    switch (patch->kind) {
-    case BUFFER_INPUT: return call->in[patch->index].bytes;
-    case BUFFER_SLOT: return call->out[patch->index].bytes;
-    case BUFFER_STATE: return state->addresses[patch->index];
-    case BUFFER_WORK: return scratch + patch->offset;
-    case BUFFER_OUTPUT:
-        scratch += recipe->work_bytes;
-        for (int i = 0; i < patch->index; i++)
-            scratch += (recipe->memories[i] + LINE - 1) / LINE * LINE;
-        return scratch + patch->offset;
-    default: return NULL;
-    }
-}
-
 static phasor_status scratch_get(struct bench *bench)
 {
     int64_t nbytes = bench->spec->recipe.work_bytes;
@@ -269,26 +251,34 @@ static phasor_status scratch_get(struct bench *bench)
                   : PHASOR_OK;
 }
 
-/* One block: the pointers, then the arguments of each launch. */
-static phasor_status arguments_make(struct bench *bench, const struct call *call,
-                                    const struct phasor_state *state)
+/* The steps of a call with its addresses filled in. Results that the caller has no memory for go
+ * behind the workspace. */
+static phasor_status steps_prepare(struct bench *bench, const struct call *call,
+                                   const struct phasor_state *state)
 {
-    const int count = bench->spec->launch_count;
-    bench->launches = __atomic_load_n(&bench->spec->launches, __ATOMIC_ACQUIRE);
-    bench->arguments =
-        memory_new((size_t)count * (sizeof *bench->arguments + ARGUMENT_BYTES_MAX) + 1);
-    if (!bench->arguments)
+    const struct recipe *recipe = &bench->spec->recipe;
+    struct memory *blocks = NEW(&bench->arena, struct memory, recipe->memory_count),
+                  **fresh = NEW(&bench->arena, struct memory *, recipe->memory_count);
+    char *next = (char *)bench->scratch + recipe->work_bytes;
+    if (!blocks || !fresh)
         return fail_memory();
-    for (int k = 0; k < count; k++) {
-        const struct launch *launch = &bench->launches[k];
-        char *arguments = (char *)(bench->arguments + count) + k * ARGUMENT_BYTES_MAX;
-        bench->arguments[k] = memcpy(arguments, launch->arguments, (size_t)launch->argument_bytes);
-        for (int i = 0; i < launch->patch_count; i++) {
-            const char *address = patch_address(bench, call, state, &launch->patches[i]);
-            memcpy(arguments + launch->patches[i].at, &address, sizeof address);
-        }
+    for (int i = 0; i < recipe->memory_count; i++) {
+        blocks[i].bytes = next;
+        fresh[i] = &blocks[i];
+        next += (recipe->memories[i] + LINE - 1) / LINE * LINE;
     }
-    return PHASOR_OK;
+    const struct step_memory memory = {.inputs = call->in,
+                                       .outputs = call->out,
+                                       .states = state->addresses,
+                                       .fresh = fresh,
+                                       .work = bench->scratch,
+                                       .flag = state->flag};
+    for (int i = 0; i < bench->program->input_count; i++)
+        call->in[i].used = call->in[i].bytes;
+    for (int i = 0; i < bench->program->output_count; i++)
+        call->out[i].used = call->out[i].bytes;
+    return steps_bind(&bench->arena, __atomic_load_n(&bench->spec->steps, __ATOMIC_ACQUIRE),
+                      bench->spec->step_count, &memory, &bench->steps);
 }
 
 static phasor_status launches_prepare(struct bench *bench)
@@ -303,7 +293,7 @@ static phasor_status launches_prepare(struct bench *bench)
     if (status == PHASOR_OK)
         status = scratch_get(bench);
     if (status == PHASOR_OK)
-        status = arguments_make(bench, &call, state);
+        status = steps_prepare(bench, &call, state);
     call_free(&call);
     return status;
 }
@@ -311,11 +301,7 @@ static phasor_status launches_prepare(struct bench *bench)
 static phasor_status launches_run(const struct bench *bench, double *microseconds)
 {
     const double before = bench_now();
-    for (int k = 0; k < bench->spec->launch_count; k++) {
-        const struct launch *launch = &bench->launches[k];
-        TRY(device_launch(bench->device, launch->function, launch->grid, launch->block, 0,
-                          bench->arguments[k], (size_t)launch->argument_bytes, bench->stream));
-    }
+    TRY(steps_run(bench->device, bench->stream, bench->steps, bench->spec->step_count, NULL));
     *microseconds = bench_now() - before;
     return PHASOR_OK;
 }

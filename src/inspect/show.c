@@ -7,7 +7,6 @@
  * Nothing is looked up in the cache or put there: what is shown is what would be made now.
  */
 #include "specialise/specialise.h"
-#include "plan/walk.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -43,24 +42,49 @@ static void numbers_print(const int64_t *numbers, int rank, struct text *out)
     text_add(out, "]");
 }
 
-static void plan_print_kernels(const struct plan *plan, struct text *out)
+static const char *step_kind_text(enum step_kind kind)
+{
+    static const char *const texts[STEP_KINDS] = {"kernel", "library", "copy"};
+    return texts[kind];
+}
+
+static const char *step_name(const struct plan *plan, const struct step *step)
+{
+    return step->kind == STEP_KERNEL ? plan->kernels.at[step->kernel.index].name : "copy";
+}
+
+static const char *step_operators(const struct plan *plan, const struct step *step)
+{
+    if (step->kind == STEP_KERNEL)
+        return plan->kernels.at[step->kernel.index].operators;
+    const value v = step->reads[0].node;
+    return op_info[graph_node(&plan->graph, v)->op].name;
+}
+
+static void plan_print_steps(const struct plan *plan, struct text *out)
 {
     int64_t bytes = 0;
-    text_format(out, "kernels\n");
-    for (size_t k = 0; k < plan->kernels.count; k++) {
-        const struct kernel *kernel = &plan->kernels.at[k];
-        const int64_t moved = plan_size(plan, kernel->bytes);
-        text_format(out, "  %-40s %8u x %-4u %12" PRId64 " bytes  %s%s\n", kernel->name,
-                    plan_grid(plan, kernel), kernel->block, moved, kernel->operators,
-                    kernel->setup ? " (once)" : "");
-        bytes += kernel->setup ? 0 : moved;
+    text_format(out, "steps\n");
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const struct step *step = &plan->steps.at[s];
+        const int64_t moved = step_bytes(plan, step);
+        text_format(out, "  %-7s %-40s ", step_kind_text(step->kind), step_name(plan, step));
+        if (step->kind == STEP_KERNEL) {
+            const struct kernel *kernel = &plan->kernels.at[step->kernel.index];
+            text_format(out, "%8u x %-4u", plan_grid(plan, kernel), kernel->block);
+        } else {
+            text_format(out, "%15s", "");
+        }
+        text_format(out, " %12" PRId64 " bytes  %s%s\n", moved, step_operators(plan, step),
+                    step->hoisted ? " (once)" : "");
+        bytes += step->hoisted ? 0 : moved;
     }
     text_format(out, "  %" PRId64 " bytes are moved in a call\n", bytes);
 }
 
 static void plan_print(const struct plan *plan, struct text *out)
 {
-    plan_print_kernels(plan, out);
+    plan_print_steps(plan, out);
     text_add(out, "buffers\n");
     for (size_t b = 0; b < plan->buffers.count; b++) {
         const struct buffer *buffer = &plan->buffers.at[b];
@@ -112,6 +136,33 @@ static void json_kernels(const struct plan *plan, struct text *out)
     text_add(out, "]");
 }
 
+static void json_steps(const struct plan *plan, struct text *out)
+{
+    int library_calls = 0;
+    text_add(out, ", \"steps\": [");
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const struct step *step = &plan->steps.at[s];
+        const struct buffer *first = plan_buffer(plan, step->writes[0]);
+        text_format(out, "%s{\"kind\": \"%s\", \"name\": ", s ? ", " : "",
+                    step_kind_text(step->kind));
+        text_add_json_string(out, step_name(plan, step));
+        text_add(out, ", \"operators\": ");
+        text_add_json_string(out, step_operators(plan, step));
+        text_format(out, ", \"bytes\": %" PRId64 ", \"hoisted\": %s, \"shape\": ",
+                    step_bytes(plan, step), step->hoisted ? "true" : "false");
+        dims_print(plan, first->sizes, first->rank, out);
+        text_add(out, ", \"reads\": [");
+        for (int i = 0; i < step->read_count; i++)
+            text_format(out, "%s%d", i ? ", " : "", step->reads[i].buffer);
+        text_add(out, "], \"writes\": [");
+        for (int i = 0; i < step->write_count; i++)
+            text_format(out, "%s%d", i ? ", " : "", step->writes[i]);
+        text_add(out, "], \"workspace\": 0}");
+        library_calls += step->kind == STEP_LIBRARY;
+    }
+    text_format(out, "], \"library_calls\": %d", library_calls);
+}
+
 static void json_outputs(const struct plan *plan, struct text *out)
 {
     text_add(out, ", \"outputs\": [");
@@ -147,6 +198,7 @@ static void plan_print_json(const struct plan *plan, struct text *out)
                     buffer->nbytes, buffer->offset, buffer->alignment);
     }
     text_add(out, "]");
+    json_steps(plan, out);
     json_outputs(plan, out);
     text_format(out, ", \"workspace\": %" PRId64 ", \"tables\": %" PRId64 "}\n", plan->work_bytes,
                 plan->table_bytes);
@@ -154,11 +206,11 @@ static void plan_print_json(const struct plan *plan, struct text *out)
 
 /* -- sources ----------------------------------------------------------------------------------- */
 
-static bool origin_said_before(const struct plan *plan, const bool *marked, value v)
+static bool origin_said_before(const struct plan *plan, const struct kernel *kernel, int before)
 {
-    const struct origin *origin = graph_node(&plan->graph, v)->origin;
-    for (value w = 1; w < v; w++) {
-        const struct origin *other = marked[w] ? graph_node(&plan->graph, w)->origin : NULL;
+    const struct origin *origin = graph_node(&plan->graph, kernel->values[before])->origin;
+    for (int i = 0; i < before; i++) {
+        const struct origin *other = graph_node(&plan->graph, kernel->values[i])->origin;
         if (other && other->target &&
             (other == origin ||
              (strcmp(other->target, origin->target) == 0 &&
@@ -179,19 +231,12 @@ static void comment_add(struct text *out, const char *string)
     }
 }
 
-static phasor_status kernel_header(const struct plan *plan, const struct plan_parts *parts,
-                                   const struct kernel *kernel, struct text *out)
+static void kernel_header(const struct plan *plan, const struct kernel *kernel, struct text *out)
 {
-    bool *marked = memory_new(plan->graph.nodes.count * sizeof *marked);
-    if (!marked)
-        return fail_memory();
-    for (size_t i = 0; i < parts->count; i++)
-        if (parts->at[i].launch == kernel->launch)
-            walk_mark(plan, &parts->at[i], marked);
     text_format(out, "/* %s: %s\n", kernel->name, kernel->operators);
-    for (value v = 1; v < plan->graph.nodes.count; v++) {
-        const struct origin *origin = marked[v] ? graph_node(&plan->graph, v)->origin : NULL;
-        if (!origin || !origin->target || origin_said_before(plan, marked, v))
+    for (int i = 0; i < kernel->value_count; i++) {
+        const struct origin *origin = graph_node(&plan->graph, kernel->values[i])->origin;
+        if (!origin || !origin->target || origin_said_before(plan, kernel, i))
             continue;
         text_add(out, " *   ");
         comment_add(out, origin->target);
@@ -203,8 +248,6 @@ static phasor_status kernel_header(const struct plan *plan, const struct plan_pa
     }
     text_format(out, " * %u blocks of %u threads%s */\n", plan_grid(plan, kernel), kernel->block,
                 kernel->setup ? ", once for these sizes" : "");
-    memory_free(marked);
-    return PHASOR_OK;
 }
 
 static phasor_status ptx_print(struct phasor_runtime *runtime, const struct kernel *kernel,
@@ -224,11 +267,11 @@ static phasor_status ptx_print(struct phasor_runtime *runtime, const struct kern
 }
 
 static phasor_status sources_print(struct phasor_runtime *runtime, const struct plan *plan,
-                                   const struct plan_parts *parts, bool ptx, struct text *out)
+                                   bool ptx, struct text *out)
 {
     for (size_t k = 0; k < plan->kernels.count; k++) {
         const struct kernel *kernel = &plan->kernels.at[k];
-        TRY(kernel_header(plan, parts, kernel, out));
+        kernel_header(plan, kernel, out);
         if (ptx)
             TRY(ptx_print(runtime, kernel, out));
         else
@@ -241,11 +284,10 @@ static phasor_status sources_print(struct phasor_runtime *runtime, const struct 
 /* -- all stages -------------------------------------------------------------------------------- */
 
 static phasor_status planned_print(struct phasor_program *program, const char *stage, bool json,
-                                   const struct plan *plan, const struct plan_parts *parts,
-                                   struct text *out)
+                                   const struct plan *plan, struct text *out)
 {
     if (strcmp(stage, "plan") != 0)
-        return sources_print(program->runtime, plan, parts, strcmp(stage, "ptx") == 0, out);
+        return sources_print(program->runtime, plan, strcmp(stage, "ptx") == 0, out);
     if (json)
         plan_print_json(plan, out);
     else
@@ -258,7 +300,6 @@ static phasor_status show_planned(struct phasor_program *program, const char *st
 {
     struct call call;
     struct plan plan = {0};
-    struct plan_parts parts = {0};
     call.stream = NULL;
     TRY(program_check_runnable(program));
     if (!program->rewritten)
@@ -269,9 +310,9 @@ static phasor_status show_planned(struct phasor_program *program, const char *st
         return fail(PHASOR_ERROR_USAGE, "stage %s needs the shapes of the inputs", stage);
     phasor_status status = call_read(&call, program, CALL_SHAPES, inputs, count, NULL, 0);
     if (status == PHASOR_OK)
-        status = specialise_parts(&call, &plan, &parts);
+        status = specialise_plan(&call, &plan);
     if (status == PHASOR_OK)
-        status = planned_print(program, stage, json, &plan, &parts, out);
+        status = planned_print(program, stage, json, &plan, out);
     plan_free(&plan);
     call_free(&call);
     return status;

@@ -36,32 +36,17 @@ static value reduction_end(const struct fusion *f, value v, bool *taken)
 
 /* -- kernels ----------------------------------------------------------------------------------- */
 
-/* Stops at what another kernel stores; what kernel `own` stores too is computed again, with all
- * that it needs. */
-static int needed_kernel(const struct fusion *f, value v, int own, bool *seen)
+/* The latest kernel that v needs; -1: none. */
+static phasor_status latest_needed(const struct fusion *f, value v, int *latest)
 {
-    int latest = -1;
-    const struct node *n = fusion_node(f, v);
-    for (int i = 0; i < n->argument_count; i++) {
-        const value a = n->arguments[i];
-        if (seen[a])
-            continue;
-        seen[a] = true;
-        const bool stored = f->kernel_of[a] >= 0 && f->kernel_of[a] != own;
-        const int kernel = stored ? f->kernel_of[a] : needed_kernel(f, a, own, seen);
-        latest = kernel > latest ? kernel : latest;
+    struct reads reads = {0};
+    const phasor_status status = reads_of_value(f->plan, v, &reads);
+    for (size_t i = 0; i < reads.count; i++) {
+        const int kernel = f->kernel_of[reads.at[i].node];
+        *latest = kernel > *latest ? kernel : *latest;
     }
-    return latest;
-}
-
-phasor_status fusion_latest_needed(const struct fusion *f, value v, int own, int *latest)
-{
-    bool *seen = memory_new(f->graph->nodes.count * sizeof *seen);
-    if (!seen)
-        return fail_memory();
-    *latest = needed_kernel(f, v, own, seen);
-    memory_free(seen);
-    return PHASOR_OK;
+    array_free(&reads);
+    return status;
 }
 
 /* Whether both buffers run through their dims in one order. */
@@ -141,7 +126,7 @@ static phasor_status kernel_add(struct fusion *f, enum kernel_kind kind, value s
 static phasor_status map_store(struct fusion *f, value v, int buffer, bool setup)
 {
     int latest = -1;
-    TRY(fusion_latest_needed(f, v, -1, &latest));
+    TRY(latest_needed(f, v, &latest));
     const int join = kernel_to_join(f, v, buffer, setup, latest);
     bool again = false;
     if (join >= 0 && join == latest) {
@@ -245,7 +230,7 @@ static phasor_status fuse_all(struct fusion *f, struct targets *targets, struct 
     TRY(place_all(f, targets, copies));
     TRY(keep_choose(f));
     TRY(make_kernels(f, copies));
-    return launch_assign(f);
+    return steps_make(f);
 }
 
 phasor_status plan_fuse(struct plan *plan, const struct call_shape *call,

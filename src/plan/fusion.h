@@ -4,7 +4,8 @@
  *     keep.c    which other values are kept in memory
  *     row.c     reductions that their reader computes
  *     fuse.c    the kernels that compute them
- *     launch.c  which kernels go out together
+ *     reads.c   what a kernel reads
+ *     steps.c   the steps: which kernels go out together, which copies need none
  */
 #pragma once
 #include "plan/plan.h"
@@ -62,7 +63,14 @@ phasor_status keep_choose(struct fusion *f);
  * which is no longer kept. */
 phasor_status row_choose(struct fusion *f, value *row_of);
 
-/* fuse.c: the latest kernel before `own` that v needs; -1: none. */
-phasor_status fusion_latest_needed(const struct fusion *f, value v, int own, int *latest);
-/* launch.c: kernel->launch, once all kernels are there. */
-phasor_status launch_assign(struct fusion *f);
+/* reads.c: each buffer once, or for the value of a kernel that is not there yet, once for each way
+ * to it. Added to what is there. */
+struct reads {
+    struct step_read *at;
+    size_t count, capacity;
+};
+phasor_status reads_of_value(const struct plan *plan, value v, struct reads *reads);
+phasor_status reads_of_kernel(const struct plan *plan, const struct kernel *kernel,
+                              struct reads *reads);
+/* steps.c: once all kernels are there. */
+phasor_status steps_make(struct fusion *f);

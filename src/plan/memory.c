@@ -1,7 +1,7 @@
 /* memory.c - where values that nobody outside sees are kept: the workspace of a call, the tables of
  * a specialisation.
  *
- *     work buffers  a [launches 0..2, 4096 bytes]  b [1..3, 1024]  c [3..4, 4096]     a and c share
+ *     work buffers  a [steps 0..2, 4096 bytes]  b [1..3, 1024]  c [3..4, 4096]     a and c share
  *                                                                  bytes 0..4095
  *
  * First fit by size: the largest first, each at the lowest offset that no buffer alive at the same
@@ -10,56 +10,20 @@
 
 #include <stdlib.h>
 
-/* A buffer is alive from the launch that stores it to the last one that may read what is stored
- * there. */
-static void extend_life(struct plan *plan, int buffer, int launch)
+/* A buffer is alive from the step that writes it to the last one that reads what is there. */
+static void find_lives(struct plan *plan)
 {
-    struct buffer *b = &plan->buffers.at[buffer];
-    b->first = b->first < 0 || launch < b->first ? launch : b->first;
-    b->last = launch > b->last ? launch : b->last;
-}
-
-static bool stores(const struct kernel *kernel, value v)
-{
-    for (int s = 0; s < kernel->store_count; s++)
-        if (kernel->stores[s].node == v)
-            return true;
-    return false;
-}
-
-static void mark_reads(struct plan *plan, const struct kernel *kernel, value v, bool *seen)
-{
-    const struct node *n = graph_node(&plan->graph, v);
-    for (int i = 0; i < n->argument_count; i++) {
-        const value a = n->arguments[i];
-        if (seen[a])
-            continue;
-        seen[a] = true;
-        if (plan->buffer_of[a] >= 0)
-            extend_life(plan, plan->buffer_of[a], kernel->launch);
-        /* A value stored by the same kernel is recomputed: what it reads is read here too. */
-        if (plan->buffer_of[a] < 0 || stores(kernel, a))
-            mark_reads(plan, kernel, a, seen);
-    }
-}
-
-static phasor_status find_lives(struct plan *plan)
-{
-    for (size_t k = 0; k < plan->kernels.count; k++) {
-        const struct kernel *kernel = &plan->kernels.at[k];
-        bool *seen = memory_new(plan->graph.nodes.count * sizeof *seen);
-        if (!seen)
-            return fail_memory();
-        for (int s = 0; s < kernel->store_count; s++) {
-            extend_life(plan, kernel->stores[s].buffer, kernel->launch);
-            if (kernel->stores[s].copy)
-                extend_life(plan, plan->buffer_of[kernel->stores[s].node], kernel->launch);
-            else
-                mark_reads(plan, kernel, kernel->stores[s].node, seen);
+    for (int at = 0; at < (int)plan->steps.count; at++) {
+        const struct step *step = &plan->steps.at[at];
+        for (int i = 0; i < step->write_count + step->read_count; i++) {
+            const bool read = i >= step->write_count;
+            struct buffer *b =
+                &plan->buffers
+                     .at[read ? step->reads[i - step->write_count].buffer : step->writes[i]];
+            b->first = b->first < 0 ? at : b->first;
+            b->last = at;
         }
-        memory_free(seen);
     }
-    return PHASOR_OK;
 }
 
 static bool overlap(const struct buffer *a, const struct buffer *b)
@@ -99,7 +63,7 @@ phasor_status plan_memory(struct plan *plan)
     int count = 0;
     if (!work)
         return fail_memory();
-    TRY(find_lives(plan));
+    find_lives(plan);
     for (size_t i = 0; i < plan->buffers.count; i++) {
         struct buffer *b = &plan->buffers.at[i];
         if (b->kind == BUFFER_WORK)
@@ -138,6 +102,7 @@ void plan_free(struct plan *plan)
 {
     array_free(&plan->buffers);
     array_free(&plan->kernels);
+    array_free(&plan->steps);
     graph_free(&plan->graph);
     sizes_free(&plan->sizes);
     arena_free(&plan->arena);

@@ -4,7 +4,8 @@
  *       -> bind.c     sizes checked, graph with literals
  *       -> layout.c   strides and shared memory of every value, as eager PyTorch has them
  *       -> fuse.c     which values are kept in memory, which kernel computes each of them
- *       -> memory.c   where they are kept
+ *       -> steps.c    kernels and copies in order, with what each reads and writes
+ *       -> memory.c   where values are kept
  *       -> struct plan; codegen adds source, name and geometry to each kernel
  *
  * For one rotation:  view_as_complex, mul, view_as_real, to  ->  one kernel "mul_to_bf16", buffers:
@@ -16,6 +17,7 @@
 #pragma once
 #include "base/hash.h"
 #include "graph/graph.h"
+#include "plan/step.h"
 
 /* -- the call ---------------------------------------------------------------------------------- */
 
@@ -65,7 +67,7 @@ struct buffer {
     value node; /* what it holds (its last value, where it is written in place) */
     int base;   /* DATA of one storage: the buffer whose pointer serves for it; itself otherwise */
     int64_t base_offset; /* elements from there */
-    int first, last;     /* WORK: launches between which it is alive */
+    int first, last;     /* WORK: steps between which it is alive */
 };
 
 /* -- kernels ----------------------------------------------------------------------------------- */
@@ -110,13 +112,14 @@ enum { STORES_MAX = 8 };
 struct kernel {
     enum kernel_kind kind;
     bool setup; /* runs once for a specialisation */
-    int launch; /* kernels of one launch stand together; codegen makes one of them */
     int store_count;
     struct kernel_store stores[STORES_MAX];
     value special; /* the node that gives the kernel its kind; 0 for MAP */
     /* what codegen adds */
     const char *name;      /* "mul_to_bf16" */
     const char *operators; /* "mul, cast" */
+    value *values;         /* that it computes or copies, in the graph's order */
+    int value_count;
     const char *source;
     struct hash key;
     uint32_t block;
@@ -155,6 +158,7 @@ struct plan {
     const struct graph *program; /* the real graph, with the same numbers of values */
     ARRAY(struct buffer) buffers;
     ARRAY(struct kernel) kernels;
+    ARRAY(struct step) steps;
     int *buffer_of; /* value -> index in buffers that holds it; -1 */
     struct plan_output *outputs;
     int output_count;
@@ -215,6 +219,12 @@ static inline int64_t plan_round_up(int64_t nbytes)
 static inline int64_t plan_size(const struct plan *plan, dim size)
 {
     return size_value(&plan->sizes, size);
+}
+/* What a step must move: each operand read once, each result written once. */
+static inline int64_t step_bytes(const struct plan *plan, const struct step *step)
+{
+    return step->kind == STEP_KERNEL ? plan_size(plan, plan->kernels.at[step->kernel.index].bytes)
+                                     : 2 * step->copy.nbytes;
 }
 static inline uint32_t plan_grid(const struct plan *plan, const struct kernel *kernel)
 {

@@ -36,8 +36,7 @@ static void put_buffer(const struct buffer *b, struct text *out)
 
 static void put_kernel(const struct kernel *kernel, struct text *out)
 {
-    const int64_t numbers[] = {kernel->kind, kernel->setup, kernel->launch, kernel->store_count,
-                               kernel->special};
+    const int64_t numbers[] = {kernel->kind, kernel->setup, kernel->store_count, kernel->special};
     put_many(out, numbers, sizeof numbers);
     for (int s = 0; s < kernel->store_count; s++) {
         const struct kernel_store *store = &kernel->stores[s];
@@ -57,6 +56,12 @@ phasor_status plan_signature(const struct plan *plan, struct text *out)
     text_add_number(out, (int64_t)plan->kernels.count);
     for (size_t k = 0; k < plan->kernels.count; k++)
         put_kernel(&plan->kernels.at[k], out);
+    text_add_number(out, (int64_t)plan->steps.count);
+    for (size_t i = 0; i < plan->steps.count; i++) {
+        const struct step *step = &plan->steps.at[i];
+        text_add_number(out, step->kind);
+        text_add_number(out, step->kind == STEP_KERNEL ? step->kernel.count : 1);
+    }
     put_many(out, plan->buffer_of, plan->graph.nodes.count * sizeof *plan->buffer_of);
     return text_status(out);
 }

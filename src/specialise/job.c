@@ -342,7 +342,7 @@ static phasor_status job_kernels_exact(struct job *job)
 phasor_status job_end(struct job *job)
 {
     TRY(job->spec->class ? job_kernels_generic(job) : job_kernels_exact(job));
-    return job->runtime->device ? launches_make(job->spec, job->ready_only) : PHASOR_OK;
+    return job->runtime->device ? steps_ready(job->spec, job->ready_only) : PHASOR_OK;
 }
 
 void job_close(struct job *job, phasor_status status)

@@ -1,6 +1,6 @@
 /* specialise.c - what a call with new sizes goes through, and the table in which it is found again.
  *
- *     sizes bound -> plan -> kernels -> cubins -> launches        job.c, with its cache; launches.c
+ *     sizes bound -> plan -> kernels -> cubins -> steps           job.c, with its cache; ready.c
  *     on the CPU device: sizes bound -> eager's strides
  *
  * The result is found again by the words of the call (call.c). Of two threads with the same new
@@ -150,7 +150,7 @@ phasor_status specialisation_get(struct call *call, struct specialisation **out)
 
 /* -- for show ---------------------------------------------------------------------------------- */
 
-phasor_status specialise_parts(struct call *call, struct plan *plan, struct plan_parts *parts)
+phasor_status specialise_plan(struct call *call, struct plan *plan)
 {
     const struct phasor_program *program = call->program;
     const phasor_options *asked = &program->runtime->options;
@@ -161,19 +161,8 @@ phasor_status specialise_parts(struct call *call, struct plan *plan, struct plan
     phasor_status status = call_describe(call, false, &arena, &shape);
     if (status == PHASOR_OK)
         status = plan_make(program_logical(program), program_real(program), &shape, &options, plan);
-    if (status == PHASOR_OK) {
-        parts->count = plan->kernels.count;
-        parts->at = arena_copy(&plan->arena, plan->kernels.at, parts->count * sizeof *parts->at);
-        status = parts->at || !parts->count ? PHASOR_OK : fail_memory();
-    }
     if (status == PHASOR_OK)
         status = codegen_plan(plan, &program->runtime->templates);
     arena_free(&arena);
     return status;
-}
-
-phasor_status specialise_plan(struct call *call, struct plan *plan)
-{
-    struct plan_parts parts = {0};
-    return specialise_parts(call, plan, &parts);
 }

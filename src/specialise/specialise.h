@@ -5,26 +5,8 @@
  */
 #pragma once
 #include "call/call.h"
+#include "call/steps.h"
 #include "kernels/kernels.h"
-
-/* A place in a kernel's arguments that each call fills in. */
-struct patch {
-    int at; /* byte in the arguments */
-    enum buffer_kind kind;
-    int index;
-    int64_t offset; /* bytes */
-    bool flag;      /* the address of the out-of-range flag */
-};
-
-enum { ARGUMENT_BYTES_MAX = 4096 };
-
-struct launch {
-    struct device_function *function;
-    uint32_t grid, block;
-    int argument_bytes, patch_count;
-    char *arguments; /* with what is the same in every call */
-    struct patch *patches;
-};
 
 struct workspace {
     struct memory *memory;
@@ -40,8 +22,8 @@ struct specialisation {
     /* CUDA */
     struct recipe recipe;
     struct loaded_kernel **kernels;
-    struct launch *launches; /* those of every call */
-    int launch_count, setup_count;
+    struct ready_step *steps;                  /* those of every call */
+    int step_count, launch_count, setup_count; /* launches: of kernels, of every call */
     struct memory *table;
     /* CPU */
     struct plan_class
@@ -67,15 +49,8 @@ bool program_is_exact(const struct phasor_program *program);
 /* What fits the call; made now unless the stream captures. */
 phasor_status specialisation_get(struct call *call, struct specialisation **out);
 void specialisation_destroy(struct flight *entry);
-/* Launches and tables of a finished recipe: launches.c, tables.c. */
-phasor_status launches_make(struct specialisation *spec, bool ready_only);
-
-/* The kernels before codegen makes one of those that go out in one launch. */
-struct plan_parts {
-    const struct kernel *at;
-    size_t count;
-};
+/* Steps and tables of a finished recipe: ready.c, tables.c. */
+phasor_status steps_ready(struct specialisation *spec, bool ready_only);
 
 /* The stages without a cache, for show: a plan with its sources. */
 phasor_status specialise_plan(struct call *call, struct plan *plan);
-phasor_status specialise_parts(struct call *call, struct plan *plan, struct plan_parts *parts);

@@ -12,7 +12,9 @@
  * They are filled on a stream of their own; when this returns they are done, so that any stream may
  * read them.
  */
-#include "specialise/launches.h"
+#include "specialise/ready.h"
+
+#include "call/output.h"
 
 #include "base/log.h"
 
@@ -73,22 +75,8 @@ void shared_tables_free(struct shared_tables *tables)
 
 /* A table depends on no input: an index out of range in it is a matter of the program, found at
  * once. */
-static phasor_status setup_launch(struct phasor_program *program, struct launch *launch, char *work,
-                                  void *flag, void *stream)
-{
-    for (int i = 0; i < launch->patch_count; i++) {
-        const struct patch *patch = &launch->patches[i];
-        char *address = patch->flag ? flag : work + patch->offset;
-        if (!patch->flag && patch->kind != BUFFER_WORK)
-            return fail(PHASOR_ERROR_FILE, "a plan computes a table from what a call brings");
-        memcpy(launch->arguments + patch->at, &address, sizeof address);
-    }
-    count_up(&program->runtime->launches, 1);
-    return device_launch(program->runtime->device, launch->function, launch->grid, launch->block, 0,
-                         launch->arguments, (size_t)launch->argument_bytes, stream);
-}
-
-static phasor_status setup_run(struct launcher *l, struct launch *setup, int count, void *stream)
+static phasor_status hoisted_run(struct step_maker *l, const struct ready_step *steps, int count,
+                                 void *stream)
 {
     struct device *device = l->program->runtime->device;
     void *work = NULL;
@@ -98,8 +86,9 @@ static phasor_status setup_run(struct launcher *l, struct launch *setup, int cou
         status = device_allocate(device, (size_t)l->recipe->work_bytes, &work, stream);
     if (status == PHASOR_OK)
         status = device_flag_new(device, &flag);
-    for (int k = 0; status == PHASOR_OK && k < count; k++)
-        status = setup_launch(l->program, &setup[k], work, flag, stream);
+    if (status == PHASOR_OK)
+        status = steps_run(device, stream, steps, count,
+                           &(struct step_memory){.work = work, .flag = flag});
     if (status == PHASOR_OK)
         status = device_synchronize(device, stream);
     if (status == PHASOR_OK && *(volatile uint32_t *)flag)
@@ -110,29 +99,31 @@ static phasor_status setup_run(struct launcher *l, struct launch *setup, int cou
     return status;
 }
 
-/* Every kernel of the recipe that fills a table, once. */
-static phasor_status tables_fill(struct launcher *l)
+/* Every step of the recipe that fills a table, once. */
+static phasor_status tables_fill(struct step_maker *l)
 {
     struct device *device = l->program->runtime->device;
-    struct launch *setup = NEW(l->arena, struct launch, l->recipe->kernel_count);
-    int count = 0;
+    struct ready_step *steps;
+    int count;
     void *stream;
-    if (!setup)
-        return fail_memory();
-    for (int k = 0; k < l->recipe->kernel_count; k++)
-        if (l->recipe->kernels[k].setup && l->recipe->kernels[k].grid)
-            TRY(launch_make(l, k, &setup[count++]));
+    TRY(ready_steps(l, true, &steps, &count));
+    for (int i = 0; i < count; i++)
+        for (int r = 0; r < steps[i].relocation_count; r++)
+            if (!steps[i].relocations[r].flag && steps[i].relocations[r].kind != BUFFER_WORK)
+                return fail(PHASOR_ERROR_FILE, "a plan computes a table from what a call brings");
     if (count == 0)
         return PHASOR_OK;
     TRY(device_stream_new(device, &stream));
-    const phasor_status status = setup_run(l, setup, count, stream);
+    const phasor_status status = hoisted_run(l, steps, count, stream);
     device_stream_free(device, stream);
+    if (status == PHASOR_OK)
+        count_up(&l->program->runtime->launches, (uint64_t)count);
     return status;
 }
 
 /* -- tables of a specialisation alone ---------------------------------------------------------- */
 
-static phasor_status tables_own(struct specialisation *spec, struct launcher *l)
+static phasor_status tables_own(struct specialisation *spec, struct step_maker *l)
 {
     if (l->ready_only)
         return fail(PHASOR_NOT_READY, "tables for these sizes are not filled yet");
@@ -213,12 +204,12 @@ static void shared_tables_replace(struct shared_tables *tables, struct memory *m
     tables->rows = rows;
 }
 
-static phasor_status tables_grow(struct specialisation *spec, struct launcher *l, int64_t rows)
+static phasor_status tables_grow(struct specialisation *spec, struct step_maker *l, int64_t rows)
 {
     struct plan_class *class = spec->class;
     struct device *device = spec->program->runtime->device;
     struct recipe grown = {0};
-    struct launcher filler = *l;
+    struct step_maker filler = *l;
     struct memory *memory = NULL;
     int64_t *offsets = memory_new(class->plan->buffers.count * sizeof *offsets);
     phasor_status status =
@@ -244,7 +235,7 @@ static phasor_status tables_grow(struct specialisation *spec, struct launcher *l
 
 /* More rows than are needed are welcome, but no call fails for them: other expressions of the plan
  * may have no value for so many, and memory may be short. */
-static phasor_status tables_grow_well(struct specialisation *spec, struct launcher *l,
+static phasor_status tables_grow_well(struct specialisation *spec, struct step_maker *l,
                                       int64_t needed)
 {
     const struct plan_class *class = spec->class;
@@ -256,7 +247,7 @@ static phasor_status tables_grow_well(struct specialisation *spec, struct launch
     return tables_grow(spec, l, needed);
 }
 
-static phasor_status tables_share(struct specialisation *spec, struct launcher *l)
+static phasor_status tables_share(struct specialisation *spec, struct step_maker *l)
 {
     struct shared_tables *tables = &spec->class->tables;
     struct recipe *recipe = &spec->recipe;
@@ -279,10 +270,10 @@ static phasor_status tables_share(struct specialisation *spec, struct launcher *
     return status;
 }
 
-phasor_status tables_make(struct specialisation *spec, struct launcher *launcher)
+phasor_status tables_make(struct specialisation *spec, struct step_maker *maker)
 {
     if (spec->recipe.table_bytes == 0)
         return PHASOR_OK;
-    return spec->class && spec->class->tables.possible ? tables_share(spec, launcher)
-                                                       : tables_own(spec, launcher);
+    return spec->class && spec->class->tables.possible ? tables_share(spec, maker)
+                                                       : tables_own(spec, maker);
 }

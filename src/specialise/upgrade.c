@@ -4,13 +4,13 @@
  *     exact:   softmax over 77 (unrolled),              the same rotation: it is as fast
  *
  * Which kernels gain is said by codegen (struct kernel, gains). The plan with literal sizes has the
- * same buffers and kernels, since plans are made by values in either mode. The new launches are
+ * same buffers and kernels, since plans are made by values in either mode. The new steps are
  * published by one store; the old ones live as long as the specialisation.
  */
 #include "specialise/upgrade.h"
 
 #include "specialise/job.h"
-#include "specialise/launches.h"
+#include "specialise/ready.h"
 
 static const struct kernel *class_kernel(const struct specialisation *spec, int k)
 {
@@ -40,7 +40,10 @@ bool upgrade_is_wanted(const struct specialisation *spec)
 
 static bool same_plan(const struct recipe *a, const struct recipe *b)
 {
-    bool same = a->kernel_count == b->kernel_count && a->buffer_count == b->buffer_count;
+    bool same = a->kernel_count == b->kernel_count && a->buffer_count == b->buffer_count &&
+                a->step_count == b->step_count;
+    for (int i = 0; same && i < a->step_count; i++)
+        same = a->steps[i].kind == b->steps[i].kind;
     for (int i = 0; same && i < a->buffer_count; i++)
         same =
             a->buffers[i].kind == b->buffers[i].kind && a->buffers[i].index == b->buffers[i].index;
@@ -75,7 +78,7 @@ const struct recipe_kernel *upgrade_kernel(const struct specialisation *spec, in
     return kernel_gains(spec, k) ? &spec->upgrade->recipe.kernels[k] : NULL;
 }
 
-/* -- kernels and launches ---------------------------------------------------------------------- */
+/* -- kernels and steps ------------------------------------------------------------------------- */
 
 static phasor_status exact_kernels(struct specialisation *spec, struct upgrade *upgrade)
 {
@@ -92,30 +95,29 @@ static phasor_status exact_kernels(struct specialisation *spec, struct upgrade *
 }
 
 /* The exact kernels where there are any, and the buffers as the generic ones use them. */
-static phasor_status launches_swap(struct specialisation *spec, struct upgrade *upgrade)
+static phasor_status steps_swap(struct specialisation *spec, struct upgrade *upgrade)
 {
     struct recipe merged = upgrade->recipe;
     struct arena *arena = &upgrade->recipe.arena;
-    const int count = merged.kernel_count;
-    struct loaded_kernel **kernels = NEW(arena, struct loaded_kernel *, count);
-    struct launch *launches = NEW(arena, struct launch, count);
-    if (!kernels || !launches)
+    struct loaded_kernel **kernels = NEW(arena, struct loaded_kernel *, merged.kernel_count);
+    struct ready_step *steps;
+    int count;
+    if (!kernels)
         return fail_memory();
-    struct launcher launcher = {.program = spec->program,
-                                .recipe = &merged,
-                                .kernels = kernels,
-                                .table = spec->table,
-                                .arena = arena};
-    TRY(weights_get(spec->program, &launcher.weights));
+    struct step_maker maker = {.program = spec->program,
+                               .recipe = &merged,
+                               .kernels = kernels,
+                               .table = spec->table,
+                               .arena = arena};
+    TRY(weights_get(spec->program, &maker.weights));
     merged.buffers = spec->recipe.buffers;
-    for (int k = 0, made = 0; k < count; k++) {
+    for (int k = 0; k < merged.kernel_count; k++) {
         kernels[k] = upgrade->kernels[k] ? upgrade->kernels[k] : spec->kernels[k];
         if (!upgrade->kernels[k])
             merged.kernels[k] = spec->recipe.kernels[k];
-        if (merged.kernels[k].grid && !merged.kernels[k].setup)
-            TRY(launch_make(&launcher, k, &launches[made++]));
     }
-    __atomic_store_n(&spec->launches, launches, __ATOMIC_RELEASE);
+    TRY(ready_steps(&maker, false, &steps, &count));
+    __atomic_store_n(&spec->steps, steps, __ATOMIC_RELEASE);
     return PHASOR_OK;
 }
 
@@ -124,7 +126,7 @@ static phasor_status upgrade_make(struct specialisation *spec)
     if (!spec->upgrade)
         TRY(upgrade_plan(spec));
     TRY(exact_kernels(spec, spec->upgrade));
-    return spec->program->runtime->device ? launches_swap(spec, spec->upgrade) : PHASOR_OK;
+    return spec->program->runtime->device ? steps_swap(spec, spec->upgrade) : PHASOR_OK;
 }
 
 /* True for the first who asks. */

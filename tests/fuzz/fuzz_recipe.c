@@ -35,6 +35,19 @@ static void buffer_check(const struct recipe *recipe, const struct recipe_buffer
     EXPECT(buffer->kind != BUFFER_TABLE || end <= recipe->table_bytes);
 }
 
+static void step_check(const struct recipe *recipe, const struct recipe_step *step)
+{
+    EXPECT(step->kind == STEP_KERNEL || step->kind == STEP_COPY);
+    if (step->kind == STEP_KERNEL) {
+        EXPECT(step->kernel >= 0 && step->kernel < recipe->kernel_count);
+        return;
+    }
+    EXPECT(step->from >= 0 && step->from < recipe->buffer_count);
+    EXPECT(step->to >= 0 && step->to < recipe->buffer_count);
+    EXPECT(step->nbytes >= 0 && step->nbytes <= recipe->buffers[step->from].nbytes &&
+           step->nbytes <= recipe->buffers[step->to].nbytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t nbytes)
 {
     struct recipe recipe;
@@ -46,6 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t nbytes)
             kernel_check(&recipe, &recipe.kernels[i]);
         for (int i = 0; i < recipe.buffer_count; i++)
             buffer_check(&recipe, &recipe.buffers[i]);
+        for (int i = 0; i < recipe.step_count; i++)
+            step_check(&recipe, &recipe.steps[i]);
         for (int i = 0; i < recipe.output_count; i++)
             EXPECT(recipe.outputs[i].rank <= RANK_MAX);
         EXPECT(recipe_write(&recipe, &again) == PHASOR_OK);

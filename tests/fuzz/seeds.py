@@ -213,17 +213,17 @@ def small_seeds():
     numbers = lambda *values: b"".join(struct.pack("<q", v) for v in values)
     text = lambda word: numbers(len(word)) + word
     magic = re.search(r'magic\[\] = "(.*)\\n"', source("src/executable/recipe_blob.c")).group(1).encode() + b"\n"
-    put("recipe", "whole", magic + numbers(1, 2, 2, 1, 1, 512, 0)
+    put("recipe", "whole", magic + numbers(1, 2, 2, 2, 1, 1, 512, 0)
         + numbers(0, 2, 0, 64, 16) + numbers(2, 0, 0, 64, 16)
-        + text(b"k") + text(b"mul") + text(b"key") + numbers(0, 17, 128, 32, 24, 4096, 2, 1, 1, 0, 77)
-        + numbers(64) + numbers(1, 0, 0, 8, 0, 0, -1, 1, 4, 1) + numbers(0, 0, -1, 0, 0, 5, -1, 0) + numbers(0, 2))
+        + text(b"k") + text(b"mul") + text(b"key") + numbers(0, 17, 128, 32, 24, 4096, 2, 1, 1, 0, 0, 0, 77)
+        + numbers(0, 0, 0, 0, 0, 0) + numbers(2, 0, 0, 0, 1, 64) + numbers(64) + numbers(1, 0, 0, 8, 0, 0, -1, 1, 4, 1) + numbers(0, 0, -1, 0, 0, 5, -1, 0) + numbers(0, 2))
     magic_class = re.search(r'magic\[\] = "(.*)\\n"', source("src/specialise/class_blob.c")).group(1).encode() + b"\n"
     put("class", "nothing", magic_class + numbers(0, 0, 0))
     put("class", "whole", magic_class
         + numbers(3) + numbers(2, 1, 0, 2, 3, 2, 4, 1) + numbers(3, 0, 0, 2, 2, 1, 3, 1) + numbers(4, 0, 0, 2, 5, 1, 3, 1)
         + numbers(2) + numbers(0, 2, 3, 0) + numbers(1, 2, 5, 1)
         + numbers(1) + text(b"k") + text(b"mul") + text(b"key") + numbers(0, 1, 0, 128, 5, 6, 24, -1, 2, 0, 1, 0, 1, 0, 3))
-    put("recipe", "nothing", magic + numbers(0, 0, 2, 0, 0, 0, 0) + numbers(*([0, 0, -1, 0, 0, 5, -1, 0] * 2)))
+    put("recipe", "nothing", magic + numbers(0, 0, 0, 2, 0, 0, 0, 0) + numbers(*([0, 0, -1, 0, 0, 5, -1, 0] * 2)))
 
 
 def main():

@@ -301,25 +301,38 @@ static void *buffer_pointer(const struct graph_run *run, int index)
     return NULL;
 }
 
+static phasor_status kernel_launch(struct graph_run *run, struct host_module *module, int at,
+                                   const struct kernel *kernel)
+{
+    char arguments[4096] = {0};
+    for (int i = 0; i < kernel->argument_count; i++) {
+        const struct kernel_argument *argument = &kernel->arguments[i];
+        int64_t bits = kernel_argument_bits(argument, plan_size(&run->plan, argument->size));
+        if (argument->kind == ARGUMENT_BUFFER)
+            bits = (int64_t)(intptr_t)buffer_pointer(run, argument->buffer);
+        memcpy(arguments + 8 * i, &bits, 8);
+    }
+    if (kernel->flag_argument >= 0) {
+        uint32_t *flag = &run->flag;
+        memcpy(arguments + kernel->flag_argument, &flag, 8);
+    }
+    return host_launch(module, at, kernel->name, plan_grid(&run->plan, kernel), kernel->block,
+                       arguments)
+               ? PHASOR_OK
+               : fail(PHASOR_ERROR_DEVICE, "%s: %s", kernel->name, host_error());
+}
+
 phasor_status graph_run_launch(struct graph_run *run, struct host_module *module)
 {
-    for (size_t k = 0; k < run->plan.kernels.count; k++) {
-        const struct kernel *kernel = &run->plan.kernels.at[k];
-        char arguments[4096] = {0};
-        for (int i = 0; i < kernel->argument_count; i++) {
-            const struct kernel_argument *argument = &kernel->arguments[i];
-            int64_t bits = kernel_argument_bits(argument, plan_size(&run->plan, argument->size));
-            if (argument->kind == ARGUMENT_BUFFER)
-                bits = (int64_t)(intptr_t)buffer_pointer(run, argument->buffer);
-            memcpy(arguments + 8 * i, &bits, 8);
-        }
-        if (kernel->flag_argument >= 0) {
-            uint32_t *flag = &run->flag;
-            memcpy(arguments + kernel->flag_argument, &flag, 8);
-        }
-        if (!host_launch(module, run->first + (int)k, kernel->name, plan_grid(&run->plan, kernel),
-                         kernel->block, arguments))
-            return fail(PHASOR_ERROR_DEVICE, "%s: %s", kernel->name, host_error());
+    const struct plan *plan = &run->plan;
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const struct step *step = &plan->steps.at[s];
+        if (step->kind == STEP_KERNEL)
+            TRY(kernel_launch(run, module, run->first + step->kernel.index,
+                              &plan->kernels.at[step->kernel.index]));
+        else
+            memmove(buffer_pointer(run, step->copy.to), buffer_pointer(run, step->copy.from),
+                    (size_t)step->copy.nbytes);
     }
     return PHASOR_OK;
 }

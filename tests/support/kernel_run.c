@@ -176,26 +176,39 @@ static void *buffer_pointer(const struct case_run *c, int index)
     return NULL;
 }
 
+static phasor_status kernel_launch(struct case_run *c, struct host_module *module, int at,
+                                   const struct kernel *kernel)
+{
+    char arguments[4096] = {0};
+    for (int i = 0; i < kernel->argument_count; i++) {
+        const struct kernel_argument *argument = &kernel->arguments[i];
+        int64_t bits = kernel_argument_bits(argument, plan_size(&c->plan, argument->size));
+        if (argument->kind == ARGUMENT_BUFFER)
+            bits = (int64_t)(intptr_t)buffer_pointer(c, argument->buffer);
+        memcpy(arguments + 8 * i, &bits, 8);
+    }
+    if (kernel->flag_argument >= 0) {
+        uint32_t *flag = &c->flag;
+        memcpy(arguments + kernel->flag_argument, &flag, 8);
+    }
+    return host_launch(module, at, kernel->name, plan_grid(&c->plan, kernel), kernel->block,
+                       arguments)
+               ? PHASOR_OK
+               : fail(PHASOR_ERROR_DEVICE, "%s: %s", kernel->name, host_error());
+}
+
 phasor_status case_launch(struct case_run *c, struct host_module *module, int first)
 {
     TRY(allocate(c));
-    for (size_t k = 0; k < c->plan.kernels.count; k++) {
-        const struct kernel *kernel = &c->plan.kernels.at[k];
-        char arguments[4096] = {0};
-        for (int i = 0; i < kernel->argument_count; i++) {
-            const struct kernel_argument *argument = &kernel->arguments[i];
-            int64_t bits = kernel_argument_bits(argument, plan_size(&c->plan, argument->size));
-            if (argument->kind == ARGUMENT_BUFFER)
-                bits = (int64_t)(intptr_t)buffer_pointer(c, argument->buffer);
-            memcpy(arguments + 8 * i, &bits, 8);
-        }
-        if (kernel->flag_argument >= 0) {
-            uint32_t *flag = &c->flag;
-            memcpy(arguments + kernel->flag_argument, &flag, 8);
-        }
-        if (!host_launch(module, first + (int)k, kernel->name, plan_grid(&c->plan, kernel),
-                         kernel->block, arguments))
-            return fail(PHASOR_ERROR_DEVICE, "%s: %s", kernel->name, host_error());
+    const struct plan *plan = &c->plan;
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const struct step *step = &plan->steps.at[s];
+        if (step->kind == STEP_KERNEL)
+            TRY(kernel_launch(c, module, first + step->kernel.index,
+                              &plan->kernels.at[step->kernel.index]));
+        else
+            memmove(buffer_pointer(c, step->copy.to), buffer_pointer(c, step->copy.from),
+                    (size_t)step->copy.nbytes);
     }
     return PHASOR_OK;
 }
