@@ -19,6 +19,8 @@
  *     can be read and is safe serves hits all the same.
  *   - a file that is damaged, is no database of Phasor or has a newer schema is renamed to
  *     phasor.db.broken-N, and a new one is made. A damaged row is deleted. Both count as repairs.
+ *   - so is a file that was made to do harm: its tables must be those of schema.sql word for word,
+ *     views are off, and a statement that does more work than the file's size explains is ended.
  *   - a full disk, or another process that holds the file for seconds: the row is not kept; the
  *     next one is tried again.
  *

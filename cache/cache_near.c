@@ -93,7 +93,7 @@ static void store_search(struct search *search, struct store *store, const char 
 {
     unsigned char key[16];
     sqlite3_stmt *row = NULL;
-    if (!store->db || sqlite3_prepare_v2(store->db, sql, -1, &row, NULL) != SQLITE_OK)
+    if (store_prepare(store, sql, &row) != SQLITE_OK)
         return;
     store_hash_write(query->key, key);
     if (sqlite3_bind_parameter_name(row, 1))

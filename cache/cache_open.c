@@ -214,8 +214,7 @@ static bool main_respond(struct cache *cache, int rc, const char *reason)
 {
     const int kind = rc & 0xff;
     const bool is_file = cache->main.is_file;
-    if (is_file && (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || kind == SQLITE_ERROR ||
-                    kind == SQLITE_FORMAT)) {
+    if (is_file && store_code_is_damage(rc)) {
         cache_replace_file(cache, reason);
         return true;
     }

@@ -122,7 +122,7 @@ static int rows_find(struct store *store, const char *sql, bool is_plan,
                      struct cache_rows *out)
 {
     sqlite3_stmt *row = NULL;
-    int rc = store->db ? sqlite3_prepare_v2(store->db, sql, -1, &row, NULL) : SQLITE_MISUSE;
+    int rc = store_prepare(store, sql, &row);
     if (rc == SQLITE_OK)
         rc = sqlite3_bind_blob(row, 1, from, 16, SQLITE_STATIC);
     if (rc == SQLITE_OK)
@@ -171,8 +171,7 @@ phasor_status cache_next_unit(struct cache *cache, int64_t after, struct cache_r
     *out = (struct cache_rows){0};
     cache_enter(cache);
     struct store *store = cache_shown(cache);
-    int rc =
-        store->db ? sqlite3_prepare_v2(store->db, next_unit_sql, -1, &row, NULL) : SQLITE_MISUSE;
+    int rc = store_prepare(store, next_unit_sql, &row);
     if (rc == SQLITE_OK)
         rc = sqlite3_bind_int64(row, 1, after);
     if (rc == SQLITE_OK)

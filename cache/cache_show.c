@@ -56,9 +56,9 @@ static int trouble_read(struct cache *cache, struct store *store, struct text *o
 static int figures_read(struct cache *cache, struct store *store, struct figures *out)
 {
     out->totals = cache->pending;
-    int rc = store_number(store, "SELECT count(*) FROM kernel", &out->kernels);
+    int rc = store_number(store, "SELECT total(1) FROM kernel", &out->kernels);
     if (rc == SQLITE_OK)
-        rc = store_number(store, "SELECT count(*) FROM plan", &out->plans);
+        rc = store_number(store, "SELECT total(1) FROM plan", &out->plans);
     if (rc == SQLITE_OK)
         rc = store_bytes(store, &out->bytes);
 #define TOTAL_READ(name) \
@@ -211,7 +211,7 @@ static int rows_write(struct store *store, const char *sql, const char *title,
     sqlite3_stmt *row = NULL;
     bool first = true;
     heading_write(title, columns, json, out);
-    int rc = store->db ? sqlite3_prepare_v2(store->db, sql, -1, &row, NULL) : SQLITE_MISUSE;
+    int rc = store_prepare(store, sql, &row);
     while (rc == SQLITE_OK && (rc = sqlite3_step(row)) == SQLITE_ROW) {
         row_write(row, columns, json, first, out);
         first = false;

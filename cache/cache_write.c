@@ -144,11 +144,11 @@ static int last_use_complete(struct cache *cache)
 static int victims_find(struct cache *cache, struct victim victims[EVICT_AT_ONCE], int *count)
 {
     sqlite3_stmt *row = NULL;
-    int rc = sqlite3_prepare_v2(cache->main.db,
-                                "SELECT kind, id, CASE kind WHEN 0 THEN"
-                                " (SELECT count(*) FROM kernel WHERE unit = last_use.id) ELSE 1 END"
-                                " FROM last_use ORDER BY time, kind DESC, id LIMIT ?1",
-                                -1, &row, NULL);
+    int rc = store_prepare(&cache->main,
+                           "SELECT kind, id, CASE kind WHEN 0 THEN"
+                           " (SELECT count(*) FROM kernel WHERE unit = last_use.id) ELSE 1 END"
+                           " FROM last_use ORDER BY time, kind DESC, id LIMIT ?1",
+                           &row);
     if (rc == SQLITE_OK)
         rc = sqlite3_bind_int(row, 1, EVICT_AT_ONCE);
     for (*count = 0; rc == SQLITE_OK && *count < EVICT_AT_ONCE;) {

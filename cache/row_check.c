@@ -8,6 +8,8 @@
  * two. */
 #include "cache/row_check.h"
 
+#include "cache/schema.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -211,7 +213,7 @@ static int rows_check(struct store *store, const char *sql, struct findings *fin
                       void (*check)(struct findings *, sqlite3_stmt *))
 {
     sqlite3_stmt *row = NULL;
-    int rc = sqlite3_prepare_v2(store->db, sql, -1, &row, NULL);
+    int rc = store_prepare(store, sql, &row);
     if (rc == SQLITE_OK && sqlite3_bind_parameter_count(row) == 1)
         rc = sqlite3_bind_int64(row, 1, INT64_MIN);
     while (rc == SQLITE_OK && (rc = sqlite3_step(row)) == SQLITE_ROW) {
@@ -222,53 +224,10 @@ static int rows_check(struct store *store, const char *sql, struct findings *fin
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-/* The names and texts of all tables, indexes and triggers, as one hash. */
-static int schema_hash(struct store *store, struct hash *out)
-{
-    sqlite3_stmt *row = NULL;
-    struct text all = {0};
-    int rc = sqlite3_prepare_v2(store->db,
-                                "SELECT type, name, coalesce(sql, '') FROM sqlite_master"
-                                " ORDER BY type, name",
-                                -1, &row, NULL);
-    while (rc == SQLITE_OK && (rc = sqlite3_step(row)) == SQLITE_ROW) {
-        for (int column = 0; column < 3; column++) {
-            text_add(&all, text_or(row, column));
-            text_add(&all, "\n");
-        }
-        rc = SQLITE_OK;
-    }
-    sqlite3_finalize(row);
-    *out = hash_bytes(text_get(&all), all.length);
-    if (all.failed)
-        rc = SQLITE_NOMEM;
-    text_free(&all);
-    return rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
-bool schema_is_ours(struct store *store, int *rc)
-{
-    struct store fresh;
-    struct hash ours, theirs;
-    if (store_open_memory(&fresh) != PHASOR_OK) {
-        *rc = SQLITE_NOMEM;
-        return false;
-    }
-    *rc = schema_hash(&fresh, &ours);
-    if (*rc == SQLITE_OK)
-        *rc = schema_hash(store, &theirs);
-    store_close(&fresh, true);
-    return *rc == SQLITE_OK && hash_equal(ours, theirs);
-}
-
 /* A table that cannot be read to its end is damage too; the others are still looked at. */
 static int damage_note(struct store *store, struct findings *findings, const char *table, int rc)
 {
-    const int kind = rc & 0xff;
-    if (rc == SQLITE_OK)
-        return SQLITE_OK;
-    if (kind != SQLITE_CORRUPT && kind != SQLITE_NOTADB && kind != SQLITE_ERROR &&
-        kind != SQLITE_FORMAT)
+    if (rc == SQLITE_OK || !store_code_is_damage(rc))
         return rc;
     text_format(finding_add(findings, BAD_FILE, 0), "%s: %s", table, sqlite3_errmsg(store->db));
     return SQLITE_OK;

@@ -30,9 +30,6 @@ void findings_free(struct findings *findings);
  * that is no damage (busy, out of memory) is returned; damage becomes a finding. */
 int checks_run(struct store *store, struct findings *findings);
 
-/* The tables are those of this version, with no view or trigger of their own. */
-bool schema_is_ours(struct store *store, int *rc);
-
 /* What ties a kernel's row to its cubin. */
 struct hash kernel_seal(struct hash checksum, const char *name);
 

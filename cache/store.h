@@ -37,8 +37,9 @@ enum { BUSY_WAIT_MS = 10000, BUSY_WAIT_SHORT_MS = 200 };
 struct store {
     sqlite3 *db; /* NULL: closed, every call is SQLITE_MISUSE */
     sqlite3_stmt *statements[STATEMENTS];
-    bool is_file; /* that rows can be put into */
-    bool broken;  /* the file that was just refused is damaged, foreign or newer: set it aside */
+    int64_t *work_left; /* of the running statement, see store.c */
+    bool is_file;       /* that rows can be put into */
+    bool broken; /* the file that was just refused is damaged, foreign or newer: set it aside */
     dev_t device;
     ino_t inode; /* which file this was, whatever its name is now */
 };
@@ -73,8 +74,16 @@ int store_find(struct store *store, enum statement which, sqlite3_stmt **out, co
                ...);
 
 int store_execute(struct store *store, const char *sql);
+void store_roll_back(struct store *store); /* the transaction, if one is open */
+/* A statement that the caller steps through and finalizes; it may do as much work as a walk over
+ * all rows needs. */
+int store_prepare(struct store *store, const char *sql, sqlite3_stmt **out);
 /* The first column of the first row of an SQL text; 0 when there is no row. */
 int store_number(struct store *store, const char *sql, int64_t *out);
+/* The file is damaged, or made so that reading it does not end. */
+bool store_code_is_damage(int rc);
+enum { WORK_COUNTED = 1000 }; /* instructions between two calls of store_work_count */
+int store_work_count(void *left);
 /* Bytes that rows take: what the cap counts. */
 int store_bytes(struct store *store, int64_t *out);
 
