@@ -9,13 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES_MAX = 400, BATCH = 96 };
+enum { CASES_MAX = 1000, BATCH = 96 };
 
 static struct case_run cases[CASES_MAX];
 static int case_count;
 
 static void add_case(const char *directory, const char *kind, int set)
 {
+    cr_assert_lt(case_count, CASES_MAX);
     struct case_run *c = &cases[case_count];
     const phasor_status status =
         case_open(c, directory, kind, set, &(struct rewrite_options){.fma = true});

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const operators[] = {
     /* arithmetic and functions */
@@ -252,7 +253,8 @@ Test(mix, every_operator_is_in_a_program)
             char path[1024];
             snprintf(path, sizeof path, "%s/%s/%s.pt2", PHASOR_TEST_CASES, entries[i]->d_name,
                      form ? "core" : "plain");
-            read_program(path, used);
+            if (access(path, R_OK) == 0)
+                read_program(path, used);
         }
         free(entries[i]);
     }

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static const char *const dialects[] = {"plain", "core"};
 
@@ -96,8 +97,13 @@ Test(rewrite_cases, compute_the_same)
     DIR *folder = opendir(PHASOR_TEST_CASES);
     cr_assert(folder);
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
-        for (int d = 0; d < 2 && !strchr(entry->d_name, '.'); d++)
-            check_case(entry->d_name, dialects[d], &options);
+        for (int d = 0; d < 2 && !strchr(entry->d_name, '.'); d++) {
+            char path[1024];
+            snprintf(path, sizeof path, "%s/%s/%s.pt2", PHASOR_TEST_CASES, entry->d_name,
+                     dialects[d]);
+            if (access(path, R_OK) == 0) /* a folder may have one form only */
+                check_case(entry->d_name, dialects[d], &options);
+        }
     closedir(folder);
     ASSERT_NO_LEAKS();
 }

@@ -37,6 +37,7 @@ for name in "${names[@]}"; do
     case $name in left_complex32 | left_five) continue ;; esac
     for form in "${forms[@]}"; do
         for set in "${sets[@]}"; do
+            [ -f "$cases/$name/$form.pt2" ] || continue
             [ -f "$cases/$name/inputs_$set.safetensors" ] && programs+=("$name $form $set")
         done
     done

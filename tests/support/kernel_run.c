@@ -358,14 +358,18 @@ bool tensors_equal_bits(const struct eval_tensor *a, const struct eval_tensor *b
 
 static void folder_each(const char *name, case_function *function)
 {
+    static const char *const forms[] = {"plain", "core"};
     char directory[1024], path[1100];
     snprintf(directory, sizeof directory, "%s/%s", PHASOR_TEST_CASES, name);
     for (int set = 0; set < 8; set++) {
         snprintf(path, sizeof path, "%s/inputs_%d.safetensors", directory, set);
         if (access(path, R_OK) != 0)
             break;
-        function(directory, "plain", set);
-        function(directory, "core", set);
+        for (int form = 0; form < 2; form++) {
+            snprintf(path, sizeof path, "%s/%s.pt2", directory, forms[form]);
+            if (access(path, R_OK) == 0)
+                function(directory, forms[form], set);
+        }
     }
 }
 
