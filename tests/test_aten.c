@@ -576,25 +576,43 @@ Test(aten, refused_dtypes_do_not_cascade)
     program_close(&p);
 }
 
-/* -- damaged files ----------------------------------------------------------------------------- */
-
-Test(aten, damaged_calls_fail)
+/* Whatever the operands are, the file is whole: what they do not fit is told. */
+Test(aten, operands_that_do_not_fit_are_refused)
 {
-    static const char *const calls[] = {
-        "y = aten.mul.Tensor self=x",
-        "y = aten.permute.default self=x dims=[0]",
-        "y = aten.select.int self=x dim=7 index=0",
-        "y = aten.view.default self=x size=[3]",
-        "y = aten.add.Tensor self=x other=p",
-        "y = aten.cat.default tensors=[]",
-        "y = aten.slice.Tensor self=d dim=0",
-        "a,c = aten.neg.default self=x",
+    static const struct {
+        const char *call, *reason;
+    } samples[] = {
+        {"y = aten.mul.Tensor self=x", "its argument 1 is missing or no tensor or number"},
+        {"y = aten.permute.default self=x dims=[0]", "needs each of 2 dims"},
+        {"y = aten.select.int self=x dim=7 index=0", "dim 7 of a tensor of rank 2"},
+        {"y = aten.view.default self=x size=[3]", "reshape(f32[s, 4]): the number of elements"},
+        {"y = aten.add.Tensor self=x other=p",
+         "add(f32[s, 4], f32[s, 4, 2]): shapes do not broadcast"},
+        {"y = aten.cat.default tensors=[]", "its argument 0 is no list of tensors"},
+        {"y = aten.slice.Tensor self=d dim=0", "a 0-dim tensor"},
+        {"a,c = aten.neg.default self=x", "it has 2 results in the file, and 1 here"},
+        {"y,r = aten.max.dim self=x dim=[0,1]", "its argument 1 is missing or no integer"},
+        {"y = aten.roll.default self=x shifts=[] dims=[]", "0 shifts for 1 dims"},
     };
-    for (size_t k = 0; k < sizeof calls / sizeof calls[0]; k++) {
+    for (size_t k = 0; k < sizeof samples / sizeof samples[0]; k++) {
         struct program p;
         program_open(&p);
-        cr_assert_eq(call_run(&p, calls[k]), PHASOR_ERROR_FILE, "%s", calls[k]);
-        cr_assert_neq(message_get()[0], 0);
+        calls_run(&p, samples[k].call);
+        cr_assert_eq(p.loader.refusals.count, 1, "%s", samples[k].call);
+        cr_assert(strstr(p.loader.refusals.at[0].reason, samples[k].reason), "%s: %s",
+                  samples[k].call, p.loader.refusals.at[0].reason);
+        cr_assert_eq(graph_verify(&p.world.graph), PHASOR_OK, "%s", message_get());
         program_close(&p);
     }
+}
+
+/* A file names so what none of its nodes reads: zeros, whatever it would be. */
+Test(aten, results_that_nobody_reads_are_zeros)
+{
+    static const struct sample samples[] = {
+        {"y,y_unused_1,n_unused_2,#k_unused_3 = "
+         "aten._scaled_dot_product_flash_attention.default query=p key=p value=p",
+         "y = dot(div.26, p)\ny_unused_1 = scalar value=0 : f32[]\n"},
+    };
+    CHECK(samples);
 }

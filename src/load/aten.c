@@ -15,13 +15,17 @@ struct aten_row {
     const char *target, *arguments;
     void (*build)(struct aten *a);
     enum op op;
+    int number;
 };
 
 static const struct aten_row rows[] = {
-#define ATEN(target, arguments, builder, op) {target, arguments, build_##builder, OP_##op},
-#define REFUSED(prefix, reason)
+#define ATEN(target, arguments, builder, op) {target, arguments, build_##builder, OP_##op, 0},
+#define ATEN_NUMBER(target, arguments, builder, number) \
+    {target, arguments, build_##builder, OP_none, number},
+#define REFUSED(target, reason)
 #include "load/aten.def"
 #undef ATEN
+#undef ATEN_NUMBER
 #undef REFUSED
 };
 
@@ -30,9 +34,11 @@ static const struct {
     const char *prefix, *reason;
 } refused[] = {
 #define ATEN(target, arguments, builder, op)
+#define ATEN_NUMBER(target, arguments, builder, number)
 #define REFUSED(prefix, reason) {prefix, reason},
 #include "load/aten.def"
 #undef ATEN
+#undef ATEN_NUMBER
 #undef REFUSED
 };
 
@@ -105,10 +111,10 @@ void aten_refuse(struct aten *a, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     a->reason = arena_string(a->graph->arena, text);
-    if (!a->reason) {
-        a->reason = "out of memory";
+    if (a->reason)
+        graph_fail(a->graph, PHASOR_ERROR_REFUSED, "%s", text);
+    else
         graph_fail(a->graph, fail_memory(), "out of memory");
-    }
 }
 
 /* -- arguments --------------------------------------------------------------------------------- */
@@ -243,9 +249,38 @@ static void arguments_check(struct aten *a, const struct aten_row *row)
 
 /* -- results ----------------------------------------------------------------------------------- */
 
+static bool dtype_is_refused(enum dtype dtype)
+{
+    return dtype_info[dtype].kind == DTC_NAMED;
+}
+
 static struct result *result_next(struct aten *a)
 {
     return a->produced < a->call->result_count ? &a->call->results[a->produced++] : NULL;
+}
+
+/* Whether no node of the file reads it: that is how a file names such a result. */
+static bool result_is_unused(const struct result *result)
+{
+    return result->name && strstr(result->name, "_unused_") != NULL;
+}
+
+/* What nobody reads need not be computed: zeros stand for it. */
+static void results_fill_unused(struct aten *a)
+{
+    while (!a->reason && a->graph->status == PHASOR_OK && a->produced < a->call->result_count) {
+        const struct result *result = &a->call->results[a->produced];
+        const bool known = result->kind == RESULT_TENSOR && !dtype_is_refused(result->dtype);
+        const value zero = aten_number(a, known ? result->dtype : DT_f32, 0);
+        if (result->kind == RESULT_NONE)
+            a->produced++;
+        else if (!result_is_unused(result))
+            break;
+        else if (result->kind == RESULT_INT)
+            aten_known(a, 0);
+        else
+            aten_new(a, known ? aten_full(a, zero, result->sizes, result->rank) : zero);
+    }
 }
 
 /* Nodes that this call added get the file's name. Names of regions repeat those outside: they
@@ -384,23 +419,35 @@ static void result_unknown(struct aten *a, struct result *result, const value *o
     result_name(a, result, v);
 }
 
+/* Takes the file's names back from results that were built before the call turned out to be
+ * refused: the unknown ones get them. */
+static void results_unname(struct aten *a)
+{
+    for (value v = a->first; v < a->graph->nodes.count; v++)
+        for (int i = 0; i < a->produced && i < a->call->result_count; i++) {
+            struct node *node = &a->graph->nodes.at[v];
+            const char *name = a->call->results[i].name;
+            if (!name || strcmp(node->name, name) != 0)
+                continue;
+            node->name = arena_format(a->graph->arena, "%s.refused.%u", name, v);
+            if (!node->name)
+                graph_fail(a->graph, fail_memory(), "out of memory");
+        }
+}
+
 static phasor_status call_refuse(struct aten *a, const char *reason)
 {
     int count;
     const value *operands = operands_of(a, &count);
     if (!operands)
         return fail_memory();
+    results_unname(a);
     for (int i = 0; i < a->call->result_count; i++)
         result_unknown(a, &a->call->results[i], operands, count);
     if (reason &&
         !array_push(&a->loader->refusals, (struct loader_refusal){a->call->origin, reason}))
         return fail_memory();
     return graph_status(a->graph);
-}
-
-static bool dtype_is_refused(enum dtype dtype)
-{
-    return dtype_info[dtype].kind == DTC_NAMED;
 }
 
 static const char *dtype_reason(struct aten *a, enum dtype dtype)
@@ -429,7 +476,8 @@ static bool call_has_refused_dtype(struct aten *a, const char **reason)
     }
     for (int i = 0; i < a->call->result_count; i++) {
         const struct result *result = &a->call->results[i];
-        if (result->kind != RESULT_TENSOR || !dtype_is_refused(result->dtype))
+        if (result->kind != RESULT_TENSOR || !dtype_is_refused(result->dtype) ||
+            result_is_unused(result))
             continue;
         *reason = dtype_reason(a, result->dtype);
         return true;
@@ -438,6 +486,34 @@ static bool call_has_refused_dtype(struct aten *a, const char **reason)
 }
 
 /* -- one call ---------------------------------------------------------------------------------- */
+
+static bool is_about_operands(phasor_status status)
+{
+    return status == PHASOR_ERROR_FILE || status == PHASOR_ERROR_INPUT;
+}
+
+/* Nodes that cannot be of these operands (a rank, size or dtype that the operator does not take)
+ * are no damaged file: whether eager takes them is not known here. The message loses the node and
+ * line that a refusal names itself. */
+static void operands_refuse(struct aten *a)
+{
+    const struct origin *origin = a->call->origin;
+    if (is_about_operands(a->sizes->status) && !a->damaged) {
+        a->sizes->status = PHASOR_OK;
+        aten_refuse(a, "%s", message_get());
+    }
+    if (is_about_operands(a->graph->status) && !a->damaged) {
+        const char *why = a->graph->message ? a->graph->message : "operands that do not fit";
+        const size_t head = origin ? strlen(origin->node) : 0;
+        const char *line = origin && origin->line ? strstr(why, "; at ") : NULL;
+        if (head && strncmp(why, origin->node, head) == 0 && strncmp(why + head, ": ", 2) == 0)
+            why += head + 2;
+        a->graph->status = PHASOR_OK;
+        aten_refuse(a, "%.*s", line && line > why ? (int)(line - why) : (int)strlen(why), why);
+    }
+    if (a->reason && a->graph->status == PHASOR_ERROR_REFUSED)
+        a->graph->status = PHASOR_OK;
+}
 
 static phasor_status call_build(struct aten *a)
 {
@@ -448,20 +524,18 @@ static phasor_status call_build(struct aten *a)
     if (call_has_refused_dtype(a, &reason))
         return call_refuse(a, reason);
     a->op = row->op;
+    a->number = row->number;
     arguments_bind(a, row);
     arguments_check(a, row);
     if (!a->reason)
         row->build(a);
-    /* of nodes that the builder added after it had refused */
-    if (a->reason && a->graph->status == PHASOR_ERROR_FILE)
-        a->graph->status = PHASOR_OK;
+    results_fill_unused(a);
+    if (a->produced < a->call->result_count)
+        aten_refuse(a, "it has %d results in the file, and %d here", a->call->result_count,
+                    a->produced);
+    operands_refuse(a);
     TRY(graph_status(a->graph));
-    if (a->reason)
-        return call_refuse(a, a->reason);
-    if (a->produced < a->call->result_count && a->call->results[a->produced].kind != RESULT_NONE)
-        return fail(PHASOR_ERROR_FILE, "%s: %s has %d results, %d expected", a->loader->path,
-                    a->call->target, a->call->result_count, a->produced);
-    return PHASOR_OK;
+    return a->reason ? call_refuse(a, a->reason) : PHASOR_OK;
 }
 
 phasor_status aten_call(struct loader *loader, struct call *call)

@@ -6,9 +6,10 @@
  *                                                                    0, 1, 2, adds nodes, hands
  *                                                                    each result back
  *
- * A builder never returns a status. Trouble with memory or with the file sticks in the graph;
- * what Phasor cannot do goes to aten_refuse(), and the call then becomes `unknown` nodes and a
- * refusal, whatever the builder does after that. */
+ * A builder never returns a status. Trouble with memory sticks in the graph; what Phasor cannot do
+ * goes to aten_refuse(), and the call then becomes `unknown` nodes and a refusal, whatever the
+ * builder does after that: it adds no more nodes, and each value that it makes is 0. So does a node
+ * that cannot be made of its operands: no rank, size or dtype makes a file a damaged one. */
 #pragma once
 #include "load/loader.h"
 
@@ -20,6 +21,7 @@ struct aten {
     struct sizes *sizes;
     struct call *call;
     enum op op;                                /* of the row */
+    int number;                                /* of the row */
     struct argument arguments[ATEN_ARGUMENTS]; /* in the order of the row, defaults filled in */
     bool copy;                                 /* a view_copy spelling: results share no memory */
     bool in_place;                             /* result 0 is written into argument 0 */
@@ -28,6 +30,7 @@ struct aten {
     /* The call's origin, for nodes that the user did not write */
     const struct origin *implied;
     const char *reason; /* why the call is refused; NULL: it is not */
+    bool damaged;       /* by a region that could not be read: trouble with the file, no refusal */
 };
 
 /* Refuses the call; the first reason stays. */
@@ -63,9 +66,12 @@ static inline int aten_rank(const struct aten *a, value v)
 {
     return graph_node(a->graph, v)->rank;
 }
+/* A 0-dim tensor counts as one of size 1 along whatever dim is asked for, as in aten_axis(). */
 static inline const dim *aten_shape(const struct aten *a, value v)
 {
-    return graph_node(a->graph, v)->shape;
+    static const dim ones[RANK_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const struct node *node = graph_node(a->graph, v);
+    return node->rank ? node->shape : ones;
 }
 static inline enum dtype aten_type(const struct aten *a, value v)
 {
@@ -137,14 +143,15 @@ bool view_is_contiguous(const struct graph *graph, value v);
 value reduce_mean(struct aten *a, value v, const int *axes, int count, bool keep);
 value reduce_variance(struct aten *a, value v, const int *axes, int count, bool keep,
                       double correction);
-value softmax_of(struct aten *a, value v, int axis);
 void pad_by_itself(struct aten *a, const char *mode); /* reflect, replicate, circular */
 value matrix_product(struct aten *a, value x, value y);
 value index_integer(struct aten *a, value index); /* small integer types as i64 */
 
 /* Builders, one for each name in aten.def. */
 #define ATEN(target, arguments, builder, op) void build_##builder(struct aten *a);
+#define ATEN_NUMBER(target, arguments, builder, number) void build_##builder(struct aten *a);
 #define REFUSED(prefix, reason)
 #include "load/aten.def"
 #undef ATEN
+#undef ATEN_NUMBER
 #undef REFUSED

@@ -252,13 +252,6 @@ static value shifted_of(struct aten *a, value x, int axis, value *exponential, v
     return shifted;
 }
 
-value softmax_of(struct aten *a, value x, int axis)
-{
-    value exponential, total;
-    shifted_of(a, x, axis, &exponential, &total);
-    return two(a, OP_div, exponential, total);
-}
-
 /* self, dim, dtype=None. op: log for log_softmax */
 static void softmax_finish(struct aten *a, value x, enum dtype dtype)
 {

@@ -74,8 +74,7 @@ struct operand aten_operand(struct aten *a, int index)
     case ARGUMENT_COMPLEX: return operand_complex(g->numbers[0]);
     default: break;
     }
-    graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: argument %d is missing or no tensor or number",
-               a->loader->path, a->call->target, index);
+    aten_refuse(a, "its argument %d is missing or no tensor or number", index);
     return (struct operand){0};
 }
 
@@ -95,9 +94,8 @@ dim aten_size(struct aten *a, int index)
     if (g->kind == ARGUMENT_TENSOR)
         aten_refuse(a, "a size or place that depends on the values of a tensor; make it an input "
                        "of the program, or take elements by an index tensor");
-    else if (a->graph->status == PHASOR_OK)
-        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: argument %d is missing or no integer",
-                   a->loader->path, a->call->target, index);
+    else
+        aten_refuse(a, "its argument %d is missing or no integer", index);
     return 1;
 }
 
@@ -133,8 +131,7 @@ const struct argument *aten_list(struct aten *a, int index)
     const struct argument *g = &a->arguments[index];
     if ((g->kind == ARGUMENT_TENSORS || g->kind == ARGUMENT_TENSOR) && g->count > 0)
         return g;
-    graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: argument %d is no list of tensors",
-               a->loader->path, a->call->target, index);
+    aten_refuse(a, "its argument %d is no list of tensors", index);
     return &empty;
 }
 
@@ -179,9 +176,7 @@ int axis_normalise(struct aten *a, int64_t axis, int rank)
         axis += limit;
     if (axis >= 0 && axis < limit)
         return (int)axis;
-    if (a->graph->status == PHASOR_OK)
-        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: dim %lld of a tensor of rank %d",
-                   a->loader->path, a->call->target, (long long)shown, rank);
+    aten_refuse(a, "dim %lld of a tensor of rank %d", (long long)shown, rank);
     return 0;
 }
 

@@ -162,8 +162,8 @@ void build_turn(struct aten *a)
 /* One more dim for a line, a matrix for a number. */
 static value as_matrix(struct aten *a, value x, bool column)
 {
-    while (aten_rank(a, x) < 2)
-        x = graph_unsqueeze(a->graph, x, column ? aten_rank(a, x) : 0);
+    for (int rank = aten_rank(a, x); rank < 2; rank++)
+        x = graph_unsqueeze(a->graph, x, column ? rank : 0);
     return x;
 }
 

@@ -455,10 +455,13 @@ void build_roll(struct aten *a)
     dim shifts[RANK_MAX];
     int axes[RANK_MAX];
     const int count = aten_sizes(a, 1, shifts), named = aten_axes(a, 2, rank, false, axes);
+    const int needed = named > 0 ? named : 1; /* without dims, one for all elements */
     if (rank == 0) {
         aten_new(a, x);
-    } else if (aten_given(a, 2) && named > 0) {
-        aten_new(a, count == named ? roll_axes(a, x, axes, shifts, count) : x);
+    } else if (count != needed) {
+        aten_refuse(a, "%d shifts for %d dims", count, needed);
+    } else if (named > 0) {
+        aten_new(a, roll_axes(a, x, axes, shifts, count));
     } else {
         const dim total = graph_count(a->graph, x);
         axes[0] = 0;

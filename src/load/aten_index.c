@@ -38,8 +38,7 @@ static void places_read(struct aten *a, int rank, struct places *p)
     const struct argument *list = &a->arguments[1];
     *p = (struct places){0};
     if ((list->kind != ARGUMENT_TENSORS && list->kind != ARGUMENT_TENSOR) || list->count > rank) {
-        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s: %d indices of %d dims", a->loader->path,
-                   a->call->target, list->count, rank);
+        aten_refuse(a, "%d indices of %d dims", list->count, rank);
         return;
     }
     for (int i = 0; i < list->count; i++) {

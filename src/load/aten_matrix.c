@@ -4,7 +4,6 @@
  *     aten.matmul.default(x[4, 8, 16], y[16])           squeeze(dot(x, unsqueeze(y))) */
 #include "load/aten.h"
 
-#include <math.h>
 #include <string.h>
 
 /* -- dot --------------------------------------------------------------------------------------- */
@@ -114,73 +113,4 @@ void build_outer(struct aten *a)
         aten_new(a, graph_map2(a->graph, OP_mul, graph_unsqueeze(a->graph, x[0], 1), x[1]));
     else
         aten_refuse(a, "needs two tensors of one dim");
-}
-
-/* -- attention --------------------------------------------------------------------------------- */
-
-/* Keys or values with their heads repeated, so that each group of query heads has its own. */
-static value heads_repeated(struct aten *a, value x, value query)
-{
-    dim sizes[RANK_MAX], wide[RANK_MAX];
-    const int rank = aten_rank(a, x), axis = rank - 3;
-    dim times;
-    if (axis < 0 || rank == RANK_MAX ||
-        !size_divide_exactly(a->sizes, aten_shape(a, query)[axis], aten_shape(a, x)[axis],
-                             &times) ||
-        times == 1)
-        return x;
-    const dim *shape = aten_shape(a, x);
-    for (int d = 0; d <= rank; d++)
-        wide[d] = d <= axis ? shape[d] : d == axis + 1 ? times : shape[d - 1];
-    for (int d = 0; d < rank; d++)
-        sizes[d] = d == axis ? aten_shape(a, query)[axis] : shape[d];
-    return graph_reshape(
-        a->graph, graph_expand(a->graph, graph_unsqueeze(a->graph, x, axis + 1), wide, rank + 1),
-        sizes, rank);
-}
-
-/* The mask added to the scores: a bool mask keeps what is true. */
-static value masked(struct aten *a, value scores, value mask)
-{
-    if (aten_type(a, mask) != DT_bool)
-        return graph_map2(a->graph, OP_add, scores, aten_cast(a, mask, aten_type(a, scores)));
-    return graph_map3(a->graph, OP_where, mask, scores,
-                      aten_number(a, aten_type(a, scores), -INFINITY));
-}
-
-static value causal(struct aten *a, value scores)
-{
-    const int rank = aten_rank(a, scores);
-    const value row =
-        graph_unsqueeze(a->graph, graph_iota(a->graph, aten_shape(a, scores)[rank - 2]), 1);
-    const value column = graph_iota(a->graph, aten_shape(a, scores)[rank - 1]);
-    return masked(a, scores, graph_map2(a->graph, OP_le, column, row));
-}
-
-/* query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa */
-void build_attention(struct aten *a)
-{
-    struct graph *g = a->graph;
-    const value query = aten_value(a, 0);
-    const int rank = aten_rank(a, query);
-    if (rank < 2 || aten_float(a, 4) != 0 || dtype_is_complex(aten_type(a, query))) {
-        aten_refuse(a, "attention with dropout, or of complex numbers");
-        return;
-    }
-    const bool grouped = aten_flag(a, 7);
-    const value key = grouped ? heads_repeated(a, aten_value(a, 1), query) : aten_value(a, 1);
-    const value values = grouped ? heads_repeated(a, aten_value(a, 2), query) : aten_value(a, 2);
-    const double width = (double)graph_dim(g, query, rank - 1),
-                 scale = aten_given(a, 6) ? aten_float(a, 6) : 1 / sqrt(width);
-    const value turned =
-        graph_transpose(g, aten_wide(a, key), aten_rank(a, key) - 2, aten_rank(a, key) - 1);
-    value scores = matrix_product(a, aten_wide(a, query), turned);
-    scores = graph_map2(g, OP_mul, scores, aten_number(a, aten_type(a, scores), scale));
-    if (aten_flag(a, 5))
-        scores = causal(a, scores);
-    if (aten_given(a, 3))
-        scores = masked(a, scores, aten_value(a, 3));
-    const value weights = softmax_of(a, scores, aten_rank(a, scores) - 1);
-    aten_new(a,
-             aten_cast(a, matrix_product(a, weights, aten_wide(a, values)), aten_type(a, query)));
 }

@@ -59,9 +59,8 @@ static value slice_of(struct aten *a, value x, int axis, struct range range)
 
 static bool has_dims(struct aten *a, value x)
 {
-    if (aten_rank(a, x) == 0 && a->graph->status == PHASOR_OK)
-        graph_fail(a->graph, PHASOR_ERROR_FILE, "%s: %s of a 0-dim tensor", a->loader->path,
-                   a->call->target);
+    if (aten_rank(a, x) == 0)
+        aten_refuse(a, "a 0-dim tensor");
     return aten_rank(a, x) > 0;
 }
 

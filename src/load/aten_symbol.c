@@ -282,8 +282,10 @@ static bool region_load(struct aten *a, const void *region, const struct argumen
     struct loader *loader = a->loader;
     const phasor_status status =
         loader->inline_region(loader, region, operands, count, results, a->call->result_count);
-    if (status != PHASOR_OK)
+    if (status != PHASOR_OK) {
+        a->damaged = true;
         graph_fail(a->graph, status, "%s", message_get());
+    }
     return status == PHASOR_OK && a->graph->status == PHASOR_OK;
 }
 
