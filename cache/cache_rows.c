@@ -106,8 +106,8 @@ static bool prefix_read(const char *prefix, unsigned char from[16], unsigned cha
     if (length == 0 || length > 32)
         return false;
     for (size_t i = 0; i < length; i++) {
-        const int digit = tolower((unsigned char)prefix[i]);
-        if (!isxdigit(digit))
+        const int digit = prefix[i] >= 'A' && prefix[i] <= 'F' ? prefix[i] + 32 : prefix[i];
+        if (!isxdigit((unsigned char)digit))
             return false;
         const int value = digit <= '9' ? digit - '0' : digit - 'a' + 10, shift = i % 2 ? 0 : 4;
         from[i / 2] = (unsigned char)(from[i / 2] | value << shift);

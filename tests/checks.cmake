@@ -1,6 +1,10 @@
 # Checks that are scripts: of the sources, of the sanitizers, of the example and of what is installed.
 add_test(NAME layers COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_layers.sh)
 
+# The core of the tests in a host that set a locale, a rounding mode and the like.
+add_test(NAME host_habits COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_host.sh ${CMAKE_CURRENT_BINARY_DIR})
+set_tests_properties(host_habits PROPERTIES TIMEOUT 300)
+
 # A sanitizer that sees nothing would let every test pass: each must fail on its own planted fault.
 function(phasor_planted fault pattern)
     add_test(NAME planted_${fault} COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_planted.sh

@@ -3,8 +3,9 @@
  *
  *     "y = aten.add.Tensor self=x other=x alpha=2"      "y = fma(x, scalar.10, x) : f32[s, 4]"
  *
- * A word is a tensor or size by its name, a number (1, 0.5, 2j), True, False, None, a dtype, a
- * "string" or a [list]. Results are tensors; #n is an integer, !n a bool, ~n a float. */
+ * A word is a name, a number (1, 0.5, 2j), True, False, None, a dtype, a "string" or a [list].
+ * Results are tensors; #n is an integer, !n a bool, ~n a float. */
+#include "base/number.h"
 #include "load/loader.h"
 #include "support/leak.h"
 #include "support/world.h"
@@ -105,10 +106,10 @@ static void list_read(struct program *p, const char *text, struct word *word, st
     out->sizes = word->sizes;
 }
 
-static void number_read(struct program *p, const char *text, struct word *word,
+static void number_take(struct program *p, const char *text, struct word *word,
                         struct argument *out)
 {
-    const double number = strtod(text, NULL);
+    const double number = number_read(text, NULL);
     out->count = 1;
     out->numbers = &word->number;
     out->sizes = word->sizes;
@@ -147,7 +148,7 @@ static void word_read(struct program *p, const char *text, struct word *word, st
     } else if (dtype_parse(text, strlen(text), &out->dtype)) {
         out->kind = ARGUMENT_DTYPE;
     } else if (strcmp(text, "None") != 0) {
-        number_read(p, text, word, out);
+        number_take(p, text, word, out);
     }
 }
 

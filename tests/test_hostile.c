@@ -222,6 +222,35 @@ Test(hostile, documents_do_not_unpack_to_much_more_than_they_are)
     ASSERT_NO_LEAKS();
 }
 
+/* 130 times: what text can reach that somebody packed with care. */
+Test(hostile, documents_of_an_archive_are_at_most_a_hundred_times_it)
+{
+    enum { BLOCKS = 4000, RUN = 700, BLOCK = RUN + 4 };
+    char *text = malloc(BLOCKS * BLOCK + 16), *at = text;
+    uint32_t state = 1;
+    *at++ = '[';
+    *at++ = '"';
+    for (int i = 0; i < BLOCKS; i++, at += BLOCK) {
+        state = state * 1664525 + 1013904223;
+        memset(at, 'a', RUN);
+        snprintf(at + RUN, 5, "%04x", state >> 16);
+    }
+    strcpy(at, "\"]");
+    struct bytes bytes =
+        archive_make_with((struct edit[]){{"m/models/model.json", text}, {0}}, ZIP_CM_DEFLATE);
+    cr_assert_lt(100 * bytes.count, BLOCKS * BLOCK);
+    cr_assert_gt(200 * bytes.count, BLOCKS * BLOCK);
+    cr_assert_eq(archive_try(bytes.at, bytes.count), PHASOR_ERROR_FILE);
+    cr_assert(strstr(message_get(), "model.json: it unpacks to"), "%s", message_get());
+    free(bytes.at);
+    bytes = archive_make((struct edit[]){{"m/models/model.json", text}, {0}});
+    cr_assert_eq(archive_try(bytes.at, bytes.count), PHASOR_ERROR_FILE); /* read, and no program */
+    cr_assert(strstr(message_get(), "field"), "%s", message_get());
+    free(bytes.at);
+    free(text);
+    ASSERT_NO_LEAKS();
+}
+
 static void number_store(unsigned char *at, uint32_t number)
 {
     memcpy(at, &number, sizeof number);

@@ -6,6 +6,7 @@
 #     src/codegen/emit.c:3: src/codegen must not include "context/runtime.h" (may: base graph plan)
 #     src/graph/print.c:9: <zip.h> is known to src/load alone
 #     src/plan/fuse.c:88: knows what a rotary embedding is
+#     src/graph/element.c:144: depends on the locale of the host: ...
 #
 # In: the text of src, cache, templates, tools and include. Out: one line for each violation, exit 1
 # when there is one. A folder's headers are named as src/ has them ("graph/size.h"); the rules are
@@ -143,6 +144,16 @@ rotary_check() {
     [ -z "$found" ] || problem "$found"
 }
 
+# strtod and printf follow the host's locale and rounding, isalpha and the like its locale.
+host_check() {
+    local found
+    found=$(sources src cache | grep -v '^src/base/number\.[ch]$' |
+        xargs grep -nE '\b(strto(d|f|ld)|atof|setlocale|is(alpha|alnum|space|punct|print|upper|lower)|to(upper|lower))\(|"[^"]*%[-+#0]*[0-9]*(\.([0-9]+|\*))?L?[eEgGaA]([^a-zA-Z0-9_(]|$)|"[^"]*%[0-9]*\.[0-9*]+f' |
+        grep -vE 'number_format\(' | grep -v '\.def:' |
+        sed -E 's/^([^:]+:[0-9]+):.*/\1: depends on the locale of the host: base\/number.h or base\/text.h does not/' || true)
+    [ -z "$found" ] || problem "$found"
+}
+
 size_check() {
     local count file wide long=""
     sources src cache include templates tools tests | grep -v '\.def$' >"$list"
@@ -160,5 +171,6 @@ size_check() {
 
 includes_check
 rotary_check
+host_check
 size_check
 exit $failed

@@ -57,34 +57,44 @@ void text_format(struct text *text, const char *format, ...)
     text->length += (size_t)needed;
 }
 
-/* The length of the valid UTF-8 sequence at s, 0 when there is none. */
-static int utf8_length(const unsigned char *s)
+size_t utf8_length(const char *string, size_t nbytes)
 {
-    const int length = s[0] < 0x80   ? 1
-                       : s[0] < 0xc2 ? 0
-                       : s[0] < 0xe0 ? 2
-                       : s[0] < 0xf0 ? 3
-                       : s[0] < 0xf5 ? 4
-                                     : 0;
-    for (int i = 1; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80)
+    const unsigned char *s = (const unsigned char *)string;
+    if (nbytes == 0 || s[0] > 0xf4 || (s[0] >= 0x80 && s[0] < 0xc2))
+        return 0;
+    const size_t length = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+    for (size_t i = 1; i < length; i++)
+        if (i >= nbytes || (s[i] & 0xc0) != 0x80)
             return 0;
-    return length;
+    const bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
+    const bool surrogate = s[0] == 0xed && s[1] > 0x9f;
+    return overlong || surrogate || (s[0] == 0xf4 && s[1] > 0x8f) ? 0 : length;
+}
+
+void text_add_code_point(struct text *text, uint32_t code)
+{
+    char bytes[4];
+    const int length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    static const unsigned char heads[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    for (int i = length - 1; i > 0; i--, code >>= 6)
+        bytes[i] = (char)(0x80 | (code & 0x3f));
+    bytes[0] = (char)(heads[length] | code);
+    text_add_bytes(text, bytes, (size_t)length);
 }
 
 void text_add_json_string(struct text *text, const char *string)
 {
     text_add(text, "\"");
-    for (const unsigned char *s = (const unsigned char *)string; *s;) {
-        const int length = utf8_length(s);
+    for (const char *s = string, *end = s + strlen(s); s < end;) {
+        const size_t length = utf8_length(s, (size_t)(end - s));
         if (length == 0)
             text_add(text, "\\ufffd");
         else if (*s == '"' || *s == '\\')
             text_format(text, "\\%c", *s);
-        else if (*s < 0x20)
+        else if ((unsigned char)*s < 0x20)
             text_format(text, "\\u%04x", *s);
         else
-            text_add_bytes(text, s, (size_t)length);
+            text_add_bytes(text, s, length);
         s += length ? length : 1;
     }
     text_add(text, "\"");

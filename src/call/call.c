@@ -8,6 +8,8 @@
  */
 #include "call/call.h"
 
+#include "base/number.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,7 +219,7 @@ static void value_print(const phasor_value *v, char *out, size_t size)
 {
     switch (v->kind) {
     case PHASOR_INT: snprintf(out, size, "the int %" PRId64, v->integer); break;
-    case PHASOR_FLOAT: snprintf(out, size, "the float %.17g", v->real); break;
+    case PHASOR_FLOAT: number_format(out, size, "the float %.17g", v->real); break;
     case PHASOR_BOOL: snprintf(out, size, "the bool %s", v->boolean ? "True" : "False"); break;
     case PHASOR_STRING: snprintf(out, size, "the string '%s'", v->string ? v->string : ""); break;
     default: snprintf(out, size, "%s", kind_text(v->kind));

@@ -1,6 +1,7 @@
 /* codegen.c - see codegen.h. The order of a source: device.cuh, prologue, template. */
 #include "codegen/codegen.h"
 
+#include "base/number.h"
 #include "codegen/kernel.h"
 
 #include <stddef.h>
@@ -404,9 +405,14 @@ phasor_status codegen_plan(struct plan *plan, const struct templates *templates)
     size_t launches = 0;
     for (size_t i = 0; i < plan->steps.count; i++) {
         struct step *step = &plan->steps.at[i];
+        fenv_t host;
         if (step->kind != STEP_KERNEL)
             continue;
-        TRY(launch_build(plan, (size_t)step->kernel.first, (size_t)step->kernel.count, templates));
+        arithmetic_enter(&host);
+        const phasor_status status = launch_build(plan, (size_t)step->kernel.first,
+                                                  (size_t)step->kernel.count, templates);
+        arithmetic_leave(&host);
+        TRY(status);
         plan->kernels.at[launches] = plan->kernels.at[step->kernel.first];
         step->kernel.first = (int)launches++;
         step->kernel.count = 1;

@@ -1,4 +1,5 @@
 /* emit.c - see emit.h. */
+#include "base/number.h"
 #include "codegen/emit_private.h"
 
 #include <inttypes.h>
@@ -95,12 +96,10 @@ static void real_text(double x, bool single, char name[NAME_SIZE])
     }
     char digits[32];
     for (int precision = 1; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, x);
-        if (single ? strtof(digits, NULL) == (float)x : strtod(digits, NULL) == x)
+        number_format(digits, sizeof digits, "%.*g", precision, x);
+        if (single ? number_read_single(digits, NULL) == (float)x : number_read(digits, NULL) == x)
             break;
     }
-    for (char *c = digits; *c; c++) /* the locale may write a comma */
-        *c = strchr("0123456789eE+-", *c) ? *c : '.';
     const bool whole = !strpbrk(digits, ".e");
     const bool negative = signbit(x);
     snprintf(name, NAME_SIZE, "%s%s%s%s%s", negative ? "(" : "", digits, whole ? ".0" : "",

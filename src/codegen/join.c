@@ -13,7 +13,6 @@
  */
 #include "codegen/join.h"
 
-#include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -22,7 +21,7 @@ static const char prologue_mark[] = "#line 1 \"prologue\"", name_mark[] = "#defi
 static size_t word_length(const char *s)
 {
     size_t length = 0;
-    while (isalnum((unsigned char)s[length]) || s[length] == '_')
+    while (is_alphanumeric(s[length]) || s[length] == '_')
         length++;
     return length;
 }

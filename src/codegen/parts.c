@@ -37,7 +37,7 @@ struct merge {
 
 static bool is_inside(char c)
 {
-    return isalnum((unsigned char)c) || c == '_' || c == '.';
+    return is_alphanumeric(c) || c == '_' || c == '.';
 }
 
 static struct word word_take(const char **at, const char *end)

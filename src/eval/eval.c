@@ -2,6 +2,7 @@
  * is done. */
 #include "eval/eval.h"
 
+#include "base/number.h"
 #include "eval/parts.h"
 #include "graph/element.h"
 
@@ -134,7 +135,10 @@ static phasor_status run(struct eval *eval, uint32_t *readers, struct eval_resul
 {
     *out = (struct eval_results){.values = eval->values, .count = eval->graph->nodes.count};
     count_readers(eval->graph, readers);
+    fenv_t host;
+    arithmetic_enter(&host);
     const phasor_status status = run_needed(eval, readers);
+    arithmetic_leave(&host);
     memory_free(readers);
     if (status != PHASOR_OK)
         eval_free(out);

@@ -1,8 +1,9 @@
 /* element.c - see element.h. */
 #include "graph/element.h"
 
+#include "base/number.h"
+
 #include <inttypes.h>
-#include <locale.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -136,12 +137,13 @@ static void real_print(enum dtype dtype, double number, struct text *out)
         return;
     }
     if (wanted == trunc(wanted) && fabs(wanted) < 1e15) {
-        text_format(out, "%.0f", wanted);
+        number_format(digits, sizeof digits, "%.0f", wanted);
+        text_add(out, digits);
         return;
     }
     for (int precision = 1; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, wanted);
-        if (real_round(dtype, strtod(digits, NULL)) == wanted)
+        number_format(digits, sizeof digits, "%.*g", precision, wanted);
+        if (real_round(dtype, number_read(digits, NULL)) == wanted)
             break;
     }
     text_add(out, digits);
@@ -162,20 +164,6 @@ void element_print(enum dtype dtype, struct number number, struct text *out)
             text_add(out, "j");
         }
     }
-}
-
-void *element_locale_enter(void **previous)
-{
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    *previous = (void *)uselocale(c);
-    return (void *)c;
-}
-
-void element_locale_leave(void *entered, void *previous)
-{
-    uselocale((locale_t)previous);
-    if (entered)
-        freelocale((locale_t)entered);
 }
 
 /* -- data -------------------------------------------------------------------------------------- */

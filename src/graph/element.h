@@ -2,8 +2,7 @@
  *
  *     bf16 0x3f80          <->  {.re = 1}                         ->  "1"
  *     c64 {0.1f, -0.0f}    <->  {0.10000000149011612, -0.0}      ->  "0.1-0j"
- *
- * Text is right only while the C locale is in force (element_locale_enter). */
+ */
 #pragma once
 #include "base/text.h"
 #include "graph/graph.h"
@@ -21,7 +20,3 @@ int64_t data_count(const struct data *data);
 bool data_is_inside(const struct data *data);
 /* Element k in row-major order. data_is_inside() must hold. */
 const void *data_element(const struct data *data, int64_t k);
-
-/* Makes the thread print and read numbers as C does; give the result to element_locale_leave. */
-void *element_locale_enter(void **previous);
-void element_locale_leave(void *entered, void *previous);

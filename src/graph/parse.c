@@ -13,6 +13,7 @@
 #include "graph/parse.h"
 
 #include "base/hash.h"
+#include "base/number.h"
 #include "graph/blocks.h"
 #include "graph/element.h"
 #include "graph/infer.h"
@@ -462,11 +463,12 @@ phasor_status graph_parse(struct graph *graph, const char *text, const char *pat
                             .find = find,
                             .context = context,
                             .scan = {.at = "", .path = path, .line = 1, .sizes = graph->sizes}};
-    void *previous, *entered = element_locale_enter(&previous);
+    fenv_t host;
+    arithmetic_enter(&host);
     phasor_status status = names_grow(&parser);
     if (status == PHASOR_OK)
         status = parse_lines(&parser, text);
-    element_locale_leave(entered, previous);
+    arithmetic_leave(&host);
     text_free(&parser.scan.word);
     text_free(&parser.line);
     array_free(&parser.operands);

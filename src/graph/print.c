@@ -26,6 +26,7 @@
  *    numbered. */
 #include "graph/print.h"
 
+#include "base/number.h"
 #include "graph/element.h"
 #include "graph/infer.h"
 
@@ -386,7 +387,8 @@ static void print_write(const struct printer *p, value leaf, value written,
 void graph_print(const struct graph *graph, struct text *out)
 {
     const struct printer p = {graph, out};
-    void *previous, *entered = element_locale_enter(&previous);
+    fenv_t host;
+    arithmetic_enter(&host);
     print_header(&p);
     text_add(out, "\n");
     for (size_t v = 1; v < graph->nodes.count; v++) {
@@ -400,5 +402,5 @@ void graph_print(const struct graph *graph, struct text *out)
     for (size_t i = 0; i < graph->inputs.count; i++)
         print_write(&p, graph->inputs.at[i].node, graph->inputs.at[i].written,
                     graph->inputs.at[i].writer);
-    element_locale_leave(entered, previous);
+    arithmetic_leave(&host);
 }

@@ -1,6 +1,7 @@
 /* scan.c - see scan.h. */
 #include "graph/scan.h"
 
+#include "base/number.h"
 #include "graph/print.h"
 
 #include <ctype.h>
@@ -54,7 +55,7 @@ static void scan_blanks(struct scan *scan)
 
 static bool is_word_byte(char c)
 {
-    return isalnum((unsigned char)c) || c == '_' || c == '.';
+    return is_alphanumeric(c) || c == '_' || c == '.';
 }
 
 bool scan_at_end(struct scan *scan)
@@ -178,7 +179,7 @@ static phasor_status scan_real(struct scan *scan, double *out)
     if (!named && !isdigit((unsigned char)*first) && *first != '.')
         return scan_expected(scan, "a number");
     char *end;
-    *out = strtod(scan->at, &end);
+    *out = number_read(scan->at, &end);
     if (end == scan->at)
         return scan_expected(scan, "a number");
     if (isinf(*out) && !named)

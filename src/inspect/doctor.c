@@ -60,10 +60,10 @@ static void device_print(struct report *report, int ordinal)
     struct device_info info;
     if (device_describe(ordinal, &info) != PHASOR_OK)
         return;
-    const double gibibytes = (double)info.memory / (double)(1 << 30);
+    const size_t gibibyte = (size_t)1 << 30;
     if (!report->json) {
-        text_format(&report->out, "device %-3d %s, %s, %.0f GiB\n", ordinal, info.name, info.arch,
-                    gibibytes);
+        text_format(&report->out, "device %-3d %s, %s, %zu GiB\n", ordinal, info.name, info.arch,
+                    (info.memory + gibibyte / 2) / gibibyte);
         return;
     }
     text_format(&report->out, "%s{\"ordinal\": %d, \"name\": ", ordinal ? ", " : "", ordinal);

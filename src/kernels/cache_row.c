@@ -7,6 +7,7 @@
  *     registers     24
  *     source        ...
  */
+#include "base/number.h"
 #include "context/runtime.h"
 #include "kernels/cache_key.h"
 
@@ -114,7 +115,7 @@ static void kernel_print(const struct cache_row *row, bool json, struct text *ou
     text_print("options", row->options, json, out);
     resources_print(row, json, out);
     number_print("unit_kernels", row->kernels, json, out);
-    snprintf(milliseconds, sizeof milliseconds, "%.3f", row->compile_ms);
+    number_format(milliseconds, sizeof milliseconds, "%.3f", row->compile_ms);
     if (json)
         text_format(out, ", \"compile_ms\": %s", milliseconds);
     else

@@ -8,6 +8,7 @@
 #include "kernels/units.h"
 
 #include "base/log.h"
+#include "base/number.h"
 #include "codegen/join.h"
 #include "compile/cubin.h"
 #include "kernels/cache_key.h"
@@ -92,11 +93,13 @@ static void compile_tell(const struct unit *unit)
     const phasor_options *options = &runtime->options;
     const double milliseconds = unit->result.milliseconds;
     struct text reason = {0};
+    char time[32];
     if (!miss_is_wanted(runtime))
         return;
     kernel_miss_explain(runtime, unit->parts[0].wanted, &reason);
-    log_line(LOG_INFO, "compiled %s for %s in %.1f ms; %s", text_get(&unit->names), runtime->arch,
-             milliseconds, text_get(&reason));
+    number_format(time, sizeof time, "%.1f", milliseconds);
+    log_line(LOG_INFO, "compiled %s for %s in %s ms; %s", text_get(&unit->names), runtime->arch,
+             time, text_get(&reason));
     if (options->compiled)
         options->compiled(options->compiled_context, text_get(&unit->names), text_get(&reason),
                           milliseconds);

@@ -6,6 +6,8 @@
  *     aten.fft_fft.default(z)               no row: an `unknown` node and a refusal */
 #include "load/aten.h"
 
+#include "base/number.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,7 +142,7 @@ static void default_number(struct aten *a, const char *text, struct argument *ou
     const int64_t integer = strtoll(text, &end, 10);
     const bool whole = *end == 0;
     const dim size = whole ? aten_literal(a, integer) : 0;
-    const struct number number = {.i = integer, .re = strtod(text, NULL)};
+    const struct number number = {.i = integer, .re = number_read(text, NULL)};
     out->kind = whole ? ARGUMENT_INT : ARGUMENT_FLOAT;
     out->count = 1;
     out->sizes = arena_copy(a->graph->arena, &size, sizeof size);

@@ -8,7 +8,6 @@
  * their own, counted from the last one, so that they broadcast. */
 #include "load/aten.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { LETTERS = 128 }; /* 'A'..'z' as they are, 1.. for dims of the ellipsis */
@@ -42,7 +41,7 @@ static bool letters_read(const char **text, struct term *term, int covered)
             for (int k = covered; k > 0 && term->rank < RANK_MAX; k--)
                 term->letters[term->rank++] = (unsigned char)k;
             at += 2;
-        } else if (!isalpha((unsigned char)*at) || term->rank == RANK_MAX) {
+        } else if (!is_letter(*at) || term->rank == RANK_MAX) {
             return false;
         } else {
             term->letters[term->rank++] = (unsigned char)*at;
@@ -58,7 +57,7 @@ static int ellipsis_rank(const char *text, int rank)
     int letters = 0;
     bool found = false;
     for (const char *at = text; *at && *at != ',' && *at != '-'; at++) {
-        letters += isalpha((unsigned char)*at) != 0;
+        letters += is_letter(*at);
         found = found || *at == '.';
     }
     return found ? rank - letters : 0;

@@ -1,4 +1,4 @@
-/* document.h - JSON text to jansson's values, with memory that may run out at any place.
+/* document.h - JSON text to jansson's values.
  *
  *     document_parse("{\"a\": [1]}", 10, flags, &json, &error)
  *         ->  PHASOR_OK and json, to be freed by json_decref;
@@ -11,5 +11,9 @@
 
 #include <jansson.h>
 
+enum { DOCUMENT_DEPTH_MAX = 2048 };
+
+/* An object or an array, with nothing behind it. A key given twice is an error; so is \u0000,
+ * except in strings with JSON_ALLOW_NUL in the flags. */
 phasor_status document_parse(const char *text, size_t nbytes, size_t flags, json_t **out,
                              json_error_t *error);

@@ -13,6 +13,8 @@
  */
 #include "load/pt2.h"
 
+#include "base/number.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -444,7 +446,10 @@ static phasor_status archive_load(struct archive *archive, const char *path, con
                     .archive = archive,
                     .entry = ""};
     *out = (struct loaded_program){0};
+    fenv_t host;
+    arithmetic_enter(&host);
     phasor_status status = program_read(&p, model);
+    arithmetic_leave(&host);
     if (status != PHASOR_OK && out->sizes.status == PHASOR_ERROR_MEMORY)
         status = fail_memory(); /* sizes of 0 that stand for none misled it */
     if (p.loader.graph)

@@ -2,6 +2,7 @@
  *
  *     4   2.5   1e-05   inf   nan   True   None   'text'
  */
+#include "base/number.h"
 #include "load/safetensors.h"
 
 #include <ctype.h>
@@ -88,7 +89,7 @@ static bool number_parse(const char *text, phasor_value *out)
         *out = (phasor_value){.kind = PHASOR_INT, .integer = integer};
         return errno == 0;
     }
-    *out = (phasor_value){.kind = PHASOR_FLOAT, .real = strtod(text, &end)};
+    *out = (phasor_value){.kind = PHASOR_FLOAT, .real = number_read(text, &end)};
     return *end == '\0';
 }
 
@@ -114,8 +115,8 @@ static void float_print(double number, struct text *out)
         return;
     }
     for (int precision = 1; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, number);
-        if (strtod(digits, NULL) == number)
+        number_format(digits, sizeof digits, "%.*g", precision, number);
+        if (number_read(digits, NULL) == number)
             break;
     }
     text_add(out, digits);

@@ -291,7 +291,7 @@ static const struct function functions[] = {
 
 static void space_skip(struct parser *p)
 {
-    while (isspace((unsigned char)*p->at))
+    while (*p->at == ' ' || (*p->at >= '\t' && *p->at <= '\r'))
         p->at++;
 }
 
@@ -308,7 +308,7 @@ static bool name_take(struct parser *p, char name[NAME_SIZE])
 {
     space_skip(p);
     size_t length = 0;
-    while (isalnum((unsigned char)p->at[length]) || p->at[length] == '_')
+    while (is_alphanumeric(p->at[length]) || p->at[length] == '_')
         length++;
     if (length == 0)
         return parser_fail(p, "a name or number is expected");

@@ -4,6 +4,8 @@
  */
 #include "rewrite/rewrite.h"
 
+#include "base/number.h"
+
 #include <string.h>
 
 /* An empty graph beside `to`, for a result in between. */
@@ -35,13 +37,16 @@ phasor_status rewrite_program(const struct graph *from, struct graph *to,
                               bool *rewritten)
 {
     struct graph real = {0};
+    fenv_t host;
     *rewritten = false;
+    arithmetic_enter(&host);
     phasor_status status = rewrite_between(to, &real);
     if (status == PHASOR_OK)
         status = rewrite_complex(from, &real, options, refusals, rewritten);
     if (status == PHASOR_OK && *rewritten)
         status = rewrite_real(&real, to);
     *rewritten = *rewritten && status == PHASOR_OK;
+    arithmetic_leave(&host);
     graph_free(&real);
     return status;
 }
