@@ -3,7 +3,7 @@ add_test(NAME layers COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_layers.sh)
 
 # The core of the tests in a host that set a locale, a rounding mode and the like.
 add_test(NAME host_habits COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_host.sh ${CMAKE_CURRENT_BINARY_DIR})
-set_tests_properties(host_habits PROPERTIES TIMEOUT 300)
+set_tests_properties(host_habits PROPERTIES TIMEOUT 600)
 
 # A sanitizer that sees nothing would let every test pass: each must fail on its own planted fault.
 function(phasor_planted fault pattern)
