@@ -413,6 +413,11 @@ Test(aten, layouts_of_results)
          "clone.10 = clone(b) flag=1 : bf16[4]\ny = index_put(clone.10, b, i) axis=0 flag=1"},
         {"y = aten.index_fill.int_Scalar self=b dim=0 index=i value=0",
          "y = index_put(b, scalar.10, i) axis=0 flag=0"},
+        {"y = aten.index_add.default self=d dim=0 index=d source=d", "y = reshape(index_put.14)"},
+        {"y = aten.empty_strided.default size=[3,2] stride=[2,8]",
+         "y = permute(slice.14) axes=[1, 0] : f32[3, 2]"},
+        {"y = aten.new_empty_strided.default self=b size=[2,s] stride=[0,3] dtype=i64",
+         "y = expand(reshape.14) sizes=[2, s] : i64[2, s]"},
         {"y = aten.index_put.default self=b indices=[m] values=d",
          "where.11 = where(m, cast.10, b) : bf16[4]\ny = insert(b, where.11) axis=0 start=0 "
          "step=1"},

@@ -196,6 +196,17 @@ static value as_line(struct aten *a, value index)
     return graph_reshape(a->graph, index, &count, 1);
 }
 
+/* A 0-dim tensor counts as one of one element where an axis is named, and its result is 0-dim. */
+static value with_dims(struct aten *a, value v)
+{
+    return aten_rank(a, v) == 0 ? as_line(a, v) : v;
+}
+
+static value shaped_as(struct aten *a, value v, value pattern)
+{
+    return graph_reshape(a->graph, v, aten_shape(a, pattern), aten_rank(a, pattern));
+}
+
 /* self, mask, source: the next element of the source wherever the mask is true. */
 void build_masked_scatter(struct aten *a)
 {
@@ -239,13 +250,10 @@ void build_take(struct aten *a)
  * or not */
 void build_index_write(struct aten *a)
 {
-    const value x = aten_value(a, 0), index = index_integer(a, as_line(a, aten_value(a, 2)));
-    const int rank = aten_rank(a, x), axis = aten_axis(a, 1, rank);
+    const value self = aten_value(a, 0), index = index_integer(a, as_line(a, aten_value(a, 2)));
+    const int axis = aten_axis(a, 1, aten_rank(a, self));
+    const value x = with_dims(a, self);
     value source = aten_as(a, aten_operand(a, 3), aten_type(a, x));
-    if (rank == 0) {
-        aten_refuse(a, "a 0-dim tensor");
-        return;
-    }
     if (a->op == OP_add) {
         const struct operand alpha = aten_operand(a, 4);
         if (alpha.value || alpha.number.re != 1)
@@ -253,8 +261,9 @@ void build_index_write(struct aten *a)
     }
     const struct attributes at = {.axis = axis, .flag = a->op == OP_add};
     const value base = a->op == OP_not ? x : aten_row_major(a, x);
-    aten_new(a, graph_add(a->graph, OP_index_put, DT_bool, (value[]){base, source, index}, 3, &at,
-                          NULL));
+    const value put =
+        graph_add(a->graph, OP_index_put, DT_bool, (value[]){base, source, index}, 3, &at, NULL);
+    aten_new(a, shaped_as(a, put, self));
 }
 
 /* gather: self, dim, index */
@@ -299,19 +308,17 @@ void build_take_along(struct aten *a)
 
 static void scatter(struct aten *a, enum scatter_mode mode)
 {
-    const value x = aten_value(a, 0), index = index_integer(a, aten_value(a, 2));
+    const value self = aten_value(a, 0), x = with_dims(a, self);
+    const value index = with_dims(a, index_integer(a, aten_value(a, 2)));
     const struct operand given = aten_operand(a, 3);
     value source = aten_as(a, given, aten_type(a, x));
-    const int axis = aten_axis(a, 1, aten_rank(a, x));
-    if (aten_rank(a, x) == 0) {
-        aten_refuse(a, "a 0-dim tensor");
-        return;
-    }
+    const int axis = aten_axis(a, 1, aten_rank(a, self));
     if (given.is_number || aten_rank(a, source) == 0)
         source = graph_expand(a->graph, source, aten_shape(a, index), aten_rank(a, index));
     const struct attributes at = {.axis = axis, .flag = mode};
-    aten_new(a, graph_add(a->graph, OP_scatter, DT_bool,
-                          (value[]){aten_row_major(a, x), index, source}, 3, &at, NULL));
+    const value written = graph_add(a->graph, OP_scatter, DT_bool,
+                                    (value[]){aten_row_major(a, x), index, source}, 3, &at, NULL);
+    aten_new(a, shaped_as(a, written, self));
 }
 
 /* self, dim, index, src or value. op: add for scatter_add */

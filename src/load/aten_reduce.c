@@ -246,7 +246,7 @@ void build_norm_all(struct aten *a)
     norm(a, aten_float(a, 1), -1, -1, -1);
 }
 
-/* self, dim, keepdim */
+/* self, dim, keepdim: log(sum(exp(x - m))) + m, m the largest, or the largest real part */
 void build_logsumexp(struct aten *a)
 {
     struct graph *g = a->graph;
@@ -254,20 +254,17 @@ void build_logsumexp(struct aten *a)
     const enum dtype dtype = aten_inexact(aten_type(a, x));
     x = aten_wide(a, aten_cast(a, x, dtype));
     const struct reduced r = reduced_of(a, x, 1, 2);
-    if (dtype_is_complex(dtype)) {
-        aten_refuse(a, "complex numbers have no order");
-        return;
-    }
-    const value most = graph_reduce(g, OP_amax, x, r.axes, r.count, true);
+    const value ordered = dtype_is_complex(dtype) ? graph_map1(g, OP_real, x) : x;
+    const value most = graph_reduce(g, OP_amax, ordered, r.axes, r.count, true);
     const value finite = graph_map3(g, OP_where, graph_map1(g, OP_is_inf, most),
-                                    aten_number(a, aten_type(a, x), 0), most);
-    const value exponential = graph_map1(g, OP_exp, graph_map2(g, OP_sub, x, finite));
+                                    aten_number(a, aten_type(a, ordered), 0), most);
+    const value shift = aten_cast(a, finite, aten_type(a, x));
+    const value exponential = graph_map1(g, OP_exp, graph_map2(g, OP_sub, x, shift));
     const value sum =
         graph_map1(g, OP_log, graph_reduce(g, OP_sum, exponential, r.axes, r.count, r.keep));
-    aten_new(a, aten_cast(a,
-                          graph_map2(g, OP_add, sum,
-                                     graph_reduce(g, OP_amax, finite, r.axes, r.count, r.keep)),
-                          dtype));
+    const value back =
+        aten_cast(a, graph_reduce(g, OP_amax, finite, r.axes, r.count, r.keep), aten_type(a, x));
+    aten_new(a, aten_cast(a, graph_map2(g, OP_add, sum, back), dtype));
 }
 
 /* -- places ------------------------------------------------------------------------------------ */

@@ -13,12 +13,12 @@ struct strided {
     int order[RANK_MAX], count; /* dims of more than one place, largest stride first */
 };
 
-/* Arguments first, first + 1, first + 2: size, stride, storage_offset. */
-static struct strided strided_of(struct aten *a, int first)
+/* Arguments first and first + 1: size, stride; and where there is one, storage_offset. */
+static struct strided strided_of(struct aten *a, int first, int offset_at)
 {
     struct strided s = {0};
     s.rank = aten_sizes(a, first, s.sizes);
-    s.offset = aten_given(a, first + 2) ? aten_size(a, first + 2) : 0;
+    s.offset = offset_at && aten_given(a, offset_at) ? aten_size(a, offset_at) : 0;
     if (aten_sizes(a, first + 1, s.strides) != s.rank)
         aten_refuse(a, "as many strides as sizes are needed");
     for (int d = 0; d < s.rank && !a->reason; d++) {
@@ -174,7 +174,7 @@ void build_as_strided(struct aten *a)
     const tensor t = aten_tensor(a, 0), root = tensor_root(a->loader, t);
     if (plain_strided(a, t))
         return;
-    const struct strided s = strided_of(a, 1);
+    const struct strided s = strided_of(a, 1, 3);
     if (tensor_has_mark(a->loader, t))
         aten_refuse(a, "strides over a conjugated tensor; call resolve_conj first");
     else if (!aten_given(a, 3) && !begins_its_memory(a->loader, t))
@@ -186,11 +186,26 @@ void build_as_strided(struct aten *a)
         aten_view(a, root, view);
 }
 
+/* New memory with strides of its own: empty_strided (size, stride, dtype), and new_empty_strided, whose
+ * arguments begin with a tensor. */
+void build_empty_strided(struct aten *a)
+{
+    const int first = a->op == OP_not ? 1 : 0;
+    const struct strided s = strided_of(a, first, 0);
+    const enum dtype dtype =
+        aten_dtype(a, first + 2, first ? aten_type(a, aten_value(a, 0)) : DT_f32);
+    const dim span = s.empty ? 0 : span_of(a, &s, 0);
+    const value line = a->reason ? 0 : aten_full(a, aten_number(a, dtype, 0), &span, 1);
+    const value view = line ? strided_view(a, line, &s) : 0;
+    if (view)
+        aten_new(a, view);
+}
+
 /* self, src, size, stride, storage_offset=None: a copy with the view of it written */
 void build_as_strided_scatter(struct aten *a)
 {
     const value x = aten_value(a, 0), source = aten_cast(a, aten_value(a, 1), aten_type(a, x));
-    const struct strided s = strided_of(a, 2);
+    const struct strided s = strided_of(a, 2, 4);
     const value line = a->reason ? 0 : memory_line(a, x, aten_type(a, x));
     const value view = line ? strided_view(a, line, &s) : 0;
     if (!view || a->reason)
