@@ -303,6 +303,9 @@ template <class T> DEVICE T power(T x, T y)
     }
     return (T)result;
 }
+DEVICE float multiply_add(float x, float y, float z) { return fmaf(x, y, z); }
+DEVICE double multiply_add(double x, double y, double z) { return fma(x, y, z); }
+template <class T> DEVICE T multiply_add(T x, T y, T z) { return (T)(z + x * y); }
 DEVICE float lowest(float) { return -INFINITE; }
 DEVICE double lowest(double) { return -(double)INFINITE; }
 DEVICE long long lowest(long long) { return -9223372036854775807LL - 1; }

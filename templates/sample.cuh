@@ -50,3 +50,23 @@ DEVICE acc_t collect(const args &a, index_t i, index_t r, acc_t acc)
 {
     return r == i ? combine(acc, first(a, r)) : acc;
 }
+#define TILE_M 64
+#define TILE_N 64
+#define TILE_K 16
+#define SHARE_M 8
+#define SHARE_N 4
+#define LEFT_ALONG_K 1
+#define RIGHT_ALONG_K 0
+#define ROWS a.n
+#define COLUMNS a.n
+#define TILES_M (a.n / 64)
+#define TILES_N (a.n / 64)
+DEVICE acc_t left(const args &a, index_t b, index_t i, index_t k)
+{
+    return f32_from(load4(a.p0, (b * a.n + i) * a.length + k).w[0]);
+}
+DEVICE acc_t right(const args &a, index_t b, index_t k, index_t j) { return left(a, b, j, k); }
+DEVICE void store(const args &a, index_t b, index_t i, index_t j, acc_t acc)
+{
+    store(a, (b * a.n + i) * a.n + j, acc);
+}

@@ -229,6 +229,7 @@ static const struct {
     [KERNEL_ROW] = {"row.cu", offsetof(struct templates, row), kernel_row},
     [KERNEL_SCATTER] = {"map.cu", offsetof(struct templates, map), kernel_scatter},
     [KERNEL_REDUCE] = {"reduce.cu", offsetof(struct templates, reduce), kernel_reduce},
+    [KERNEL_DOT] = {"dot.cu", offsetof(struct templates, dot), kernel_dot},
     [KERNEL_SCAN] = {"scan.cu", offsetof(struct templates, scan), kernel_scan},
     [KERNEL_COLLECT] = {"collect.cu", offsetof(struct templates, collect), kernel_collect},
     [KERNEL_SORT] = {"sort.cu", offsetof(struct templates, sort), kernel_sort},
@@ -271,7 +272,9 @@ static phasor_status part_geometry(struct kernel_builder *builder)
 {
     struct sizes *sizes = &builder->plan->sizes;
     const int64_t per_block =
-        builder->kernel->kind == KERNEL_REDUCE ? builder->side : builder->block;
+        builder->kernel->kind == KERNEL_REDUCE || builder->kernel->kind == KERNEL_DOT
+            ? builder->side
+            : builder->block;
     const dim blocks =
         size_floordiv(sizes, size_add(sizes, builder->runs, size_literal(sizes, per_block - 1)),
                       size_literal(sizes, per_block));

@@ -7,7 +7,7 @@
 struct templates {
     struct arena arena;
     const char *device; /* device.cuh */
-    const char *map, *maps, *row, *reduce, *scan, *collect, *sort, *search;
+    const char *map, *maps, *row, *reduce, *scan, *collect, *dot, *sort, *search;
     struct hash hash; /* of all of them and of the generator's version: part of every key */
 };
 

@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-/* A reduction takes in the elementwise operators that follow it, as long as they are its only
+/* A reduction or product takes in the elementwise operators that follow it, as long as they are its only
  * readers and no other reduction has them. */
 static value reduction_end(const struct fusion *f, value v, bool *taken)
 {
@@ -168,6 +168,11 @@ static phasor_status store(struct fusion *f, value v, int buffer)
     return map_store(f, v, buffer, setup);
 }
 
+static bool takes_in_readers(enum op op)
+{
+    return op_info[op].kind == KIND_REDUCE || op == OP_dot;
+}
+
 /* A reduction and what it takes in are one kernel, which stores the end of the chain. */
 static void store_reduction(struct fusion *f, value v, value *stored_by, bool *taken)
 {
@@ -185,13 +190,14 @@ static phasor_status store_kept(struct fusion *f, value v, const value *stored_b
     if (f->plan->buffer_of[v] < 0)
         TRY(place_inner(f, v));
     const int buffer = f->plan->buffer_of[v];
-    const enum kernel_kind kind = row_of[v] ? KERNEL_ROW : KERNEL_REDUCE;
+    const value root = row_of[v] ? row_of[v] : stored_by[v];
+    const enum kernel_kind kind = row_of[v] ? KERNEL_ROW : fusion_kind(fusion_node(f, root));
     if (!stored_by[v] && !row_of[v])
         return store(f, v, buffer);
     if (fusion_count(f, v) == 0)
         return PHASOR_OK;
-    return kernel_add(f, kind, row_of[v] ? row_of[v] : stored_by[v], v, buffer,
-                      f->plan->buffers.at[buffer].kind == BUFFER_TABLE, false);
+    return kernel_add(f, kind, root, v, buffer, f->plan->buffers.at[buffer].kind == BUFFER_TABLE,
+                      false);
 }
 
 static phasor_status store_copies(struct fusion *f, const struct targets *copies)
@@ -216,7 +222,7 @@ static phasor_status make_kernels(struct fusion *f, const struct targets *copies
         return fail_memory();
     TRY(row_choose(f, row_of));
     for (value v = 1; v < f->graph->nodes.count; v++)
-        if (f->live[v] && f->kept[v] && op_info[fusion_node(f, v)->op].kind == KIND_REDUCE)
+        if (f->live[v] && f->kept[v] && takes_in_readers(fusion_node(f, v)->op))
             store_reduction(f, v, stored_by, taken);
     for (value v = 1; v < f->graph->nodes.count; v++)
         if (f->live[v] && f->kept[v])

@@ -41,7 +41,7 @@ static const enum kernel_kind kinds[OP_COUNT] = {
 #include "graph/ops.def"
     [OP_cumsum] = KERNEL_SCAN,     [OP_cumprod] = KERNEL_SCAN,  [OP_index_put] = KERNEL_SCATTER,
     [OP_scatter] = KERNEL_SCATTER, [OP_argmax] = KERNEL_SEARCH, [OP_argmin] = KERNEL_SEARCH,
-    [OP_sort_index] = KERNEL_SORT,
+    [OP_sort_index] = KERNEL_SORT, [OP_dot] = KERNEL_DOT,
 };
 
 enum kernel_kind fusion_kind(const struct node *n)

@@ -80,6 +80,7 @@ enum kernel_kind {
     KERNEL_SCATTER, /* writes the values of `scatter` (index_put, scatter) into a buffer that has
                        the base already */
     KERNEL_COLLECT, /* the same where values combine: adds what is sent to each element */
+    KERNEL_DOT,     /* a product of matrices */
     KERNEL_SCAN,    /* cumsum, cumprod: a thread a row */
     KERNEL_SORT,    /* sort_index: a thread an element */
     KERNEL_SEARCH   /* argmax, argmin: a thread a row */
