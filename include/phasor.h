@@ -239,6 +239,7 @@ typedef struct phasor_dim {
     const char *symbol; /* "s25", "2*s25"; NULL when it is static */
     int64_t min, max;   /* inclusive range; equal to size when it is static */
     int64_t example;    /* what the program was exported with */
+    int64_t step;       /* its sizes are among min, min + step, min + 2 * step, ...: 2 for 2*s25 */
 } phasor_dim;
 
 /* What an input or output is. Valid as long as the program. Sizes are logical: a complex tensor has
@@ -278,7 +279,8 @@ PHASOR_API phasor_status phasor_program_refused(const phasor_program *program, i
                                                 phasor_refusal *out);
 
 /* Sizes by name. NAME is an input and an axis ("q.1"), an input that is an integer ("start"), or a
- * symbol of the file. */
+ * symbol of the file. A size that is an expression ("2*s25 + 1") gives the symbol in it that no
+ * other name gives. */
 typedef struct phasor_binding {
     const char *name;
     int64_t size;
@@ -287,10 +289,15 @@ typedef struct phasor_binding {
 /* The shapes of all tensor inputs for these sizes; example sizes fill what stays unbound. dims: in
  * the order of the inputs, rank numbers for each tensor and one number for each input of kind
  * PHASOR_INT. PHASOR_ERROR_INPUT: an unknown name, two values for one symbol (both names are in the
- * message), a size out of range. */
+ * message), a size out of range, one that its expression cannot be. */
 PHASOR_API phasor_status phasor_program_sizes(const phasor_program *program,
                                               const phasor_binding *bindings, int count,
                                               int64_t *dims, int capacity);
+
+/* What such a name stands for; its symbol is valid as long as the program. PHASOR_ERROR_INPUT: an
+ * unknown name. */
+PHASOR_API phasor_status phasor_program_dim(const phasor_program *program, const char *name,
+                                            phasor_dim *out);
 
 /* Plans and compiles for inputs of these shapes without running; data pointers may be NULL (taken
  * as aligned to 16 bytes), inputs of kind PHASOR_NONE are not allowed for tensors. Addresses are

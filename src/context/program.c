@@ -25,10 +25,24 @@ void program_file_release(void *owner)
 
 /* -- slots ------------------------------------------------------------------------------------- */
 
+/* What differences of its sizes are multiples of. */
+static int64_t size_step(const struct size_node *n)
+{
+    int64_t step = 0;
+    for (int i = 0; n->kind == SIZE_SUM && i < n->count; i++)
+        for (int64_t a = n->terms[i].factor; a != 0;) {
+            const int64_t rest = step % a;
+            step = a;
+            a = rest;
+        }
+    return step == 0 || step == INT64_MIN ? 1 : step < 0 ? -step : step;
+}
+
 static phasor_status dim_describe(const struct graph *graph, dim size, phasor_dim *out)
 {
     const struct size_node *n = &graph->sizes->nodes.at[size];
-    *out = (phasor_dim){.size = n->value, .min = n->value, .max = n->value, .example = n->value};
+    *out = (phasor_dim){
+        .size = n->value, .min = n->value, .max = n->value, .example = n->value, .step = 1};
     if (n->kind == SIZE_LITERAL)
         return PHASOR_OK;
     struct text text = {0};
@@ -36,6 +50,7 @@ static phasor_status dim_describe(const struct graph *graph, dim size, phasor_di
     out->size = -1;
     out->min = n->low;
     out->max = n->high;
+    out->step = size_step(n);
     out->symbol = arena_string(graph->arena, text_get(&text));
     const bool failed = text.failed || !out->symbol;
     text_free(&text);

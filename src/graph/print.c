@@ -123,27 +123,37 @@ static void print_origin(const struct printer *p, const struct origin *origin, c
 
 /* -- the header -------------------------------------------------------------------------------- */
 
-static void print_bound(const struct printer *p, int *found, const char *name, int axis)
+static void print_bound(const struct printer *p, int *found, const char *name, int axis, dim size)
 {
     text_add(p->out, (*found)++ ? ", " : "    # ");
     print_word(name, p->out);
     if (axis >= 0)
         text_format(p->out, ".%d", axis);
+    if (p->graph->sizes->nodes.at[size].kind == SIZE_SYMBOL)
+        return;
+    text_add(p->out, " = ");
+    size_print(p->graph->sizes, size, p->out);
 }
 
-/* "    # q.1, k.1": the inputs that give the symbol its value */
-static void print_bindings(const struct printer *p, dim symbol)
+/* "    # q.1, k.1": the inputs that give the symbol its value; "    # x.0 = 2*s25" where none is the
+ * symbol itself */
+static void print_bindings(const struct printer *p, int symbol)
 {
+    const struct sizes *sizes = p->graph->sizes;
     int found = 0;
-    for (size_t i = 0; i < p->graph->inputs.count; i++) {
-        const struct graph_input *input = &p->graph->inputs.at[i];
-        const struct node *n = graph_node(p->graph, input->node);
-        if (input->kind == PHASOR_INT && !input->constant && input->size == symbol)
-            print_bound(p, &found, input->name, -1);
-        for (int d = 0; input->kind == PHASOR_TENSOR && d < n->rank; d++)
-            if (n->shape[d] == symbol)
-                print_bound(p, &found, input->name, d);
-    }
+    for (int derived = 0; derived < 2 && !found; derived++)
+        for (size_t i = 0; i < p->graph->inputs.count; i++) {
+            const struct graph_input *input = &p->graph->inputs.at[i];
+            const struct node *n = graph_node(p->graph, input->node);
+            const bool is_integer = input->kind == PHASOR_INT && !input->constant;
+            const int rank = input->kind == PHASOR_TENSOR ? n->rank : is_integer;
+            for (int d = 0; d < rank; d++) {
+                const dim size = is_integer ? input->size : n->shape[d];
+                if (derived ? size_has_symbol(sizes, size, symbol)
+                            : size == sizes->symbols.at[symbol].size)
+                    print_bound(p, &found, input->name, is_integer ? -1 : d, size);
+            }
+        }
 }
 
 static void print_symbol(const struct printer *p, const struct size_symbol *symbol)
@@ -159,7 +169,7 @@ static void print_symbol(const struct printer *p, const struct size_symbol *symb
             text_format(p->out, "%" PRId64, symbol->high);
     }
     text_format(p->out, " = %" PRId64, symbol->value);
-    print_bindings(p, symbol->size);
+    print_bindings(p, p->graph->sizes->nodes.at[symbol->size].symbol);
     text_add(p->out, "\n");
 }
 

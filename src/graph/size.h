@@ -117,11 +117,37 @@ bool size_is_multiple(struct sizes *sizes, dim d, int64_t n);
 void size_pin_symbols(struct sizes *sizes, dim d);
 /* Whether one of the marked symbols is in the expression. */
 bool size_mentions(const struct sizes *sizes, dim d, const bool *symbols);
+bool size_has_symbol(const struct sizes *sizes, dim d, int symbol);
 /* The values of all expressions for these values of the symbols, in out[nodes.count]. false: one
  * does not fit in 64 bits, or is divided by zero. */
 bool sizes_evaluate(const struct sizes *sizes, const int64_t *symbols, int64_t *out);
 /* Whether every guard is answered for these values of the expressions as it was. */
 bool sizes_guards_hold(const struct sizes *sizes, const int64_t *values);
+
+/* An expression in the one symbol of it that is not known: factor * symbol + rest. factor 0: all are
+ * known, or do not matter. */
+struct size_affine {
+    int symbol;
+    int64_t factor, rest;
+};
+
+/* known[], values[]: by symbol; known NULL: all are. false: several symbols are not known, the
+ * expression is not linear in the one, or it does not fit in 64 bits. */
+bool size_affine(const struct sizes *sizes, dim d, const bool *known, const int64_t *values,
+                 struct size_affine *out);
+/* What its symbol is when it has that size; factor is not 0. false: no whole number in the symbol's
+ * range makes it so. */
+bool size_affine_solve(const struct sizes *sizes, const struct size_affine *affine, int64_t size,
+                       int64_t *value);
+/* The range of its symbol when it lies in low..high itself. */
+void size_affine_range(const struct size_affine *affine, int64_t low, int64_t high, int64_t *from,
+                       int64_t *to);
+/* "in 2..16", "at least 2" */
+void size_print_range(int64_t low, int64_t high, struct text *out);
+/* What the expression could be where `size` does not solve it: "2*s6 with s6 in 1..16, such as 6 or
+ * 8". */
+void size_print_right(const struct sizes *sizes, dim d, const struct size_affine *affine,
+                      int64_t size, struct text *out);
 
 /* a / b when that leaves no rest whatever the symbols are; false otherwise. */
 bool size_divide_exactly(struct sizes *sizes, dim a, dim b, dim *quotient);

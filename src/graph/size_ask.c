@@ -72,6 +72,16 @@ bool size_mentions(const struct sizes *sizes, dim d, const bool *symbols)
     return found;
 }
 
+bool size_has_symbol(const struct sizes *sizes, dim d, int symbol)
+{
+    const struct size_node *n = &sizes->nodes.at[d];
+    bool found = n->kind == SIZE_SYMBOL && n->symbol == symbol;
+    for (int i = 0; i < n->count && !found; i++)
+        found =
+            size_has_symbol(sizes, n->kind == SIZE_SUM ? n->terms[i].term : n->operands[i], symbol);
+    return found;
+}
+
 /* -- values ----------------------------------------------------------------------------------- */
 
 static bool integer_power(int64_t base, int64_t exponent, int64_t *out)

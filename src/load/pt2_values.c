@@ -77,18 +77,26 @@ static int64_t clamp(int64_t number, int64_t low, int64_t high)
     return number < low ? low : number > high ? high : number;
 }
 
+/* The range that range_constraints has for a symbol or an expression; false: it has none. */
+static phasor_status range_read(const struct pt2 *p, const char *name, int64_t *low, int64_t *high,
+                                bool *found)
+{
+    const json_t *range = json_object_get(p->ranges, name);
+    *low = INT64_MIN;
+    *high = INT64_MAX;
+    *found = range && !json_is_null(range);
+    if (!*found)
+        return PHASOR_OK;
+    TRY(pt2_type(p, range, name, JSON_OBJECT));
+    TRY(bound_read(p, range, "min_val", low));
+    return bound_read(p, range, "max_val", high);
+}
+
 /* Makes the symbol, or narrows it. example NULL: one is chosen for a symbol that is new. */
-static phasor_status symbol_add(struct pt2 *p, const char *name, const int64_t *example,
-                                bool is_dim, dim *out)
+static phasor_status symbol_add(struct pt2 *p, const char *name, int64_t low, int64_t high,
+                                const int64_t *example, bool is_dim)
 {
     struct sizes *sizes = &p->program->sizes;
-    int64_t low = INT64_MIN, high = INT64_MAX;
-    const json_t *range = json_object_get(p->ranges, name);
-    if (range && !json_is_null(range)) {
-        TRY(pt2_type(p, range, name, JSON_OBJECT));
-        TRY(bound_read(p, range, "min_val", &low));
-        TRY(bound_read(p, range, "max_val", &high));
-    }
     if (is_dim && low < 0)
         low = 0;
     if (low > high)
@@ -103,7 +111,7 @@ static phasor_status symbol_add(struct pt2 *p, const char *name, const int64_t *
     if (example && found && chosen != *example)
         return pt2_fail(p, "symbol %s is %" PRId64 " in one place and %" PRId64 " in another", name,
                         chosen, *example);
-    *out = size_symbol(sizes, name, low, high, chosen);
+    size_symbol(sizes, name, low, high, chosen);
     return sizes_status(sizes);
 }
 
@@ -126,69 +134,58 @@ static phasor_status symbols_of(struct pt2 *p, const char *text, bool is_dim)
         at += sizeof mark - 1;
         char name[SYMBOL_SIZE];
         const size_t length = strcspn(at, "'");
-        bool found;
-        dim size;
+        bool found, has_range;
+        int64_t low, high;
         if (length == 0 || length >= sizeof name || at[length] != '\'')
             continue; /* the parser says what is wrong */
         memcpy(name, at, length);
         name[length] = '\0';
         size_find_symbol(&p->program->sizes, name, &found);
-        if (!found)
-            TRY(symbol_add(p, name, NULL, is_dim, &size));
+        if (found)
+            continue;
+        TRY(range_read(p, name, &low, &high, &has_range));
+        TRY(symbol_add(p, name, low, high, NULL, is_dim));
     }
     return PHASOR_OK;
 }
 
-/* The symbol s of an expression a * s + b, and what it is when the whole is `example`. */
-static bool symbol_solve(const struct sizes *sizes, dim d, int64_t example, const char **name,
-                         int64_t *number)
-{
-    const struct size_node *n = &sizes->nodes.at[d];
-    struct size_term term = {1, d};
-    int64_t literal = 0;
-    if (n->kind == SIZE_SUM && n->count == 1) {
-        term = n->terms[0];
-        literal = n->literal;
-    }
-    const struct size_node *symbol = &sizes->nodes.at[term.term];
-    if (symbol->kind != SIZE_SYMBOL || term.factor == 0 ||
-        __builtin_sub_overflow(example, literal, number) ||
-        (term.factor == -1 && *number == INT64_MIN) || *number % term.factor != 0)
-        return false;
-    *number /= term.factor;
-    *name = sizes->symbols.at[symbol->symbol].name;
-    return true;
-}
+/* -- the symbols that inputs bind -------------------------------------------------------------- */
 
-/* Finds the symbol that one SymInt of an input binds. bare: only where the expression is the
- * symbol itself. The pool `trial` takes the expression apart; the program's pool must not see it
- * before its symbols have values. */
-static phasor_status symbol_bind(struct pt2 *p, struct sizes *trial, const json_t *json, bool bare,
-                                 bool is_dim)
+/* One SymInt of an input. */
+struct equation {
+    dim size; /* in the pool `trial` */
+    int64_t example;
+    bool is_dim, done;
+};
+
+/* Takes the expressions of the inputs apart. The pool `trial` is used for that: the program's pool
+ * must not see them before its symbols have values. */
+struct symbol_finder {
+    struct pt2 *p;
+    struct sizes trial;
+    ARRAY(struct equation) equations;
+    bool *known;     /* by symbol of `trial` */
+    int64_t *values; /* by symbol of `trial` */
+};
+
+static phasor_status equation_add(struct symbol_finder *finder, const json_t *json, bool is_dim)
 {
     const json_t *expression = json_object_get(json, "as_expr");
-    const char *text = json_string_value(json_object_get(expression, "expr_str")), *name;
-    int64_t example, number;
-    dim d;
-    bool found;
-    if (!text || !example_of(expression, &example))
+    const char *text = json_string_value(json_object_get(expression, "expr_str"));
+    struct equation equation = {.is_dim = is_dim};
+    if (!text || !example_of(expression, &equation.example))
         return PHASOR_OK;
-    if (symbols_parse(trial, text, example, &d) != PHASOR_OK) {
-        trial->status = trial->status == PHASOR_ERROR_MEMORY ? trial->status : PHASOR_OK;
-        return sizes_status(trial);
+    if (symbols_parse(&finder->trial, text, equation.example, &equation.size) != PHASOR_OK) {
+        if (finder->trial.status != PHASOR_ERROR_MEMORY)
+            finder->trial.status = PHASOR_OK; /* what is wrong with it is said when it is built */
+        return sizes_status(&finder->trial);
     }
-    if (!symbol_solve(trial, d, example, &name, &number))
-        return PHASOR_OK;
-    size_find_symbol(&p->program->sizes, name, &found);
-    const bool is_bare = trial->nodes.at[d].kind == SIZE_SYMBOL;
-    if (is_bare != bare || (!bare && found))
-        return PHASOR_OK;
-    return symbol_add(p, name, &number, is_dim, &d);
+    return array_push(&finder->equations, equation) ? PHASOR_OK : fail_memory();
 }
 
-static phasor_status symbols_bind(struct pt2 *p, struct sizes *trial, const json_t *inputs,
-                                  bool bare)
+static phasor_status equations_collect(struct symbol_finder *finder, const json_t *inputs)
 {
+    const struct pt2 *p = finder->p;
     size_t index, axis;
     const json_t *input, *size;
     const json_t *tensors = json_object_get(p->scope->graph, "tensor_values");
@@ -200,24 +197,115 @@ static phasor_status symbols_bind(struct pt2 *p, struct sizes *trial, const json
         const char *integer =
             json_string_value(json_object_get(json_object_get(input, "as_sym_int"), "as_name"));
         if (integer)
-            TRY(symbol_bind(p, trial, json_object_get(integers, integer), bare, false));
+            TRY(equation_add(finder, json_object_get(integers, integer), false));
         if (!name)
             continue;
         const json_t *sizes = json_object_get(json_object_get(tensors, name), "sizes");
-        json_array_foreach(sizes, axis, size) TRY(symbol_bind(p, trial, size, bare, true));
+        json_array_foreach(sizes, axis, size) TRY(equation_add(finder, size, true));
+    }
+    return PHASOR_OK;
+}
+
+/* A symbol that is no dim by itself has the least value 2 in PyTorch's files, whatever the program
+ * asked for; what it asked for stands at the expression:
+ *
+ *     "2*s6": {"min_val": 2, "max_val": 32}, "s6": {"min_val": 2, "max_val": 16}     s6 in 1..16 */
+static phasor_status derived_range(const struct symbol_finder *finder, int symbol, int64_t *low,
+                                   int64_t *high)
+{
+    const struct sizes *trial = &finder->trial;
+    const bool *nothing = NEW(&finder->p->scratch, bool, trial->symbols.count);
+    bool found;
+    if (!nothing)
+        return fail_memory();
+    TRY(range_read(finder->p, trial->symbols.at[symbol].name, low, high, &found));
+    bool is_default = *low <= EXAMPLE;
+    for (size_t i = 0; i < finder->equations.count; i++) {
+        const dim size = finder->equations.at[i].size;
+        struct size_affine affine;
+        struct text text = {0};
+        int64_t from, to;
+        if (!size_affine(trial, size, nothing, finder->values, &affine) || affine.factor == 0 ||
+            affine.symbol != symbol)
+            continue;
+        size_print(trial, size, &text);
+        const phasor_status status = range_read(finder->p, text_get(&text), &from, &to, &found);
+        text_free(&text);
+        TRY(status);
+        if (!found)
+            continue;
+        size_affine_range(&affine, from, to, &from, &to);
+        *low = is_default || from > *low ? from : *low;
+        *high = to < *high ? to : *high;
+        is_default = false;
+    }
+    return PHASOR_OK;
+}
+
+static phasor_status symbol_found(struct symbol_finder *finder, int symbol, int64_t low,
+                                  int64_t high, int64_t number, bool is_dim)
+{
+    finder->known[symbol] = true;
+    finder->values[symbol] = number;
+    return symbol_add(finder->p, finder->trial.symbols.at[symbol].name, low, high, &number, is_dim);
+}
+
+/* Finds the one symbol that is not known yet, where the example makes it a whole number. */
+static phasor_status equation_solve(struct symbol_finder *finder, struct equation *equation)
+{
+    struct size_affine affine;
+    int64_t low, high, number;
+    if (!size_affine(&finder->trial, equation->size, finder->known, finder->values, &affine))
+        return PHASOR_OK;
+    equation->done = true;
+    if (affine.factor == 0 ||
+        !size_affine_solve(&finder->trial, &affine, equation->example, &number))
+        return PHASOR_OK;
+    TRY(derived_range(finder, affine.symbol, &low, &high));
+    return symbol_found(finder, affine.symbol, low, high, number, equation->is_dim);
+}
+
+/* Symbols that are a size by themselves come first. */
+static phasor_status equations_solve(struct symbol_finder *finder)
+{
+    const size_t count = finder->equations.count;
+    for (size_t i = 0; i < count; i++) {
+        struct equation *equation = &finder->equations.at[i];
+        const struct size_node *n = &finder->trial.nodes.at[equation->size];
+        int64_t low, high;
+        equation->done = n->kind == SIZE_SYMBOL;
+        if (!equation->done)
+            continue;
+        TRY(range_read(finder->p, finder->trial.symbols.at[n->symbol].name, &low, &high,
+                       &(bool){false}));
+        TRY(symbol_found(finder, n->symbol, low, high, equation->example, equation->is_dim));
+    }
+    for (size_t open = count, before = count + 1; open > 0 && open < before;) {
+        before = open;
+        open = 0;
+        for (size_t i = 0; i < count; i++) {
+            if (!finder->equations.at[i].done)
+                TRY(equation_solve(finder, &finder->equations.at[i]));
+            open += !finder->equations.at[i].done;
+        }
     }
     return PHASOR_OK;
 }
 
 phasor_status pt2_symbols(struct pt2 *p, const json_t *inputs)
 {
-    struct sizes trial;
-    phasor_status status = sizes_init(&trial, &p->scratch);
+    struct symbol_finder finder = {.p = p};
+    phasor_status status = sizes_init(&finder.trial, &p->scratch);
     if (status == PHASOR_OK)
-        status = symbols_bind(p, &trial, inputs, true);
+        status = equations_collect(&finder, inputs);
+    finder.known = NEW(&p->scratch, bool, finder.trial.symbols.count);
+    finder.values = NEW(&p->scratch, int64_t, finder.trial.symbols.count);
+    if (status == PHASOR_OK && (!finder.known || !finder.values))
+        status = fail_memory();
     if (status == PHASOR_OK)
-        status = symbols_bind(p, &trial, inputs, false);
-    sizes_free(&trial);
+        status = equations_solve(&finder);
+    array_free(&finder.equations);
+    sizes_free(&finder.trial);
     return status;
 }
 

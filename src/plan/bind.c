@@ -2,177 +2,222 @@
  *
  *     q: bf16[s37, s25, 8, 128], called with [3, 7, 8, 128]     s37 = 3, s25 = 7; every later s25
  *                                                               must be 7 too
- *     k: bf16[s37, s25, 2, 128], called with [3, 9, 2, 128]     input k: dim 1 is 9, but s25 is 7
- *                                                               (input q, dim 1)
+ *     k: bf16[s37, s25, 2, 128], called with [3, 9, 2, 128]     input k, dim 1: the size is 9, but
+ *                                                               s25 is 7 (input q, dim 1)
+ *     x: f32[2*s6], called with [8]                             s6 = 4
+ *
+ * Symbols that are a dim by themselves are bound first. An expression binds the one symbol in it
+ * that is not bound yet, if it is linear in it; this goes on until nothing more is bound. What is
+ * unbound then has its example's value.
  */
 #include "plan/plan.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { WIDTH = 8 }; /* elements of the widest vectors */
 
-/* Where a symbol got its value. */
-struct binding {
-    bool bound;
-    int64_t value;
+/* A size of the program and what the call has there. */
+struct equation {
+    dim size;
+    int64_t given;
     const char *input;
     int axis; /* -1: the input is the integer itself */
+    bool done;
 };
 
 struct binder {
     const struct graph *graph;
     const struct call_shape *call;
-    struct binding *bindings;
+    ARRAY(struct equation) equations;
+    bool *known;                     /* by symbol */
+    int64_t *values;                 /* by symbol */
+    const struct equation **sources; /* by symbol: what bound it */
 };
 
-static const struct size_symbol *symbol_of(const struct binder *binder, dim d, int *index)
-{
-    const struct size_node *n = &binder->graph->sizes->nodes.at[d];
-    if (n->kind != SIZE_SYMBOL)
-        return NULL;
-    *index = n->symbol;
-    return &binder->graph->sizes->symbols.at[n->symbol];
-}
+/* -- what is to hold --------------------------------------------------------------------------- */
 
-static void place_text(const char *input, int axis, char *out, size_t size)
+static phasor_status equation_add(struct binder *binder, dim size, int64_t given, const char *input,
+                                  int axis)
 {
-    if (axis < 0)
-        snprintf(out, size, "input %s", input);
-    else
-        snprintf(out, size, "input %s, dim %d", input, axis);
-}
-
-/* An unbounded end is shown as such. */
-static void range_text(int64_t low, int64_t high, char *out, size_t size)
-{
-    if (high == INT64_MAX)
-        snprintf(out, size, "at least %" PRId64, low == INT64_MIN ? 0 : low);
-    else
-        snprintf(out, size, "in %" PRId64 "..%" PRId64, low, high);
-}
-
-static phasor_status bind_symbol(struct binder *binder, dim d, int64_t size, const char *input,
-                                 int axis)
-{
-    int index = 0;
-    char here[160], there[160], range[64];
-    const struct size_symbol *symbol = symbol_of(binder, d, &index);
-    struct binding *binding = &binder->bindings[index];
-    place_text(input, axis, here, sizeof here);
-    if (binding->bound && binding->value != size) {
-        place_text(binding->input, binding->axis, there, sizeof there);
-        return fail(PHASOR_ERROR_INPUT, "%s: the size is %" PRId64 ", but %s is %" PRId64 " (%s)",
-                    here, size, symbol->name, binding->value, there);
+    const struct sizes *sizes = binder->graph->sizes;
+    if (!size_is_literal(sizes, size)) {
+        const struct equation equation = {size, given, input, axis, false};
+        return array_push(&binder->equations, equation) ? PHASOR_OK : fail_memory();
     }
-    if (size < symbol->low || size > symbol->high) {
-        range_text(symbol->low, symbol->high, range, sizeof range);
-        return fail(PHASOR_ERROR_INPUT, "%s: the size is %" PRId64 "; %s must be %s", here, size,
-                    symbol->name, range);
-    }
-    *binding = (struct binding){true, size, input, axis};
-    return PHASOR_OK;
+    if (size_value(sizes, size) == given)
+        return PHASOR_OK;
+    return fail(PHASOR_ERROR_INPUT, "input %s: dim %d is %" PRId64 "; expected %" PRId64, input,
+                axis, given, size_value(sizes, size));
 }
 
-/* Literals are compared and bare symbols bound; what is built from symbols is checked afterwards.
- */
-static phasor_status bind_dims(struct binder *binder, const struct graph_input *input,
-                               const struct call_tensor *tensor)
-{
-    const struct graph *graph = binder->graph;
-    const struct node *n = graph_node(graph, input->node);
-    const int rank = tensor->rank - dtype_is_complex(n->dtype);
-    if (rank != n->rank)
-        return fail(PHASOR_ERROR_INPUT, "input %s: rank %d; expected rank %d", input->name, rank,
-                    n->rank);
-    for (int d = 0; d < n->rank; d++) {
-        int index;
-        if (symbol_of(binder, n->shape[d], &index))
-            TRY(bind_symbol(binder, n->shape[d], tensor->sizes[d], input->name, d));
-        else if (size_is_literal(graph->sizes, n->shape[d]) &&
-                 size_value(graph->sizes, n->shape[d]) != tensor->sizes[d])
-            return fail(PHASOR_ERROR_INPUT, "input %s: dim %d is %" PRId64 "; expected %" PRId64,
-                        input->name, d, tensor->sizes[d], size_value(graph->sizes, n->shape[d]));
-    }
-    return PHASOR_OK;
-}
-
-static phasor_status bind_inputs(struct binder *binder)
+static phasor_status equations_collect(struct binder *binder)
 {
     for (size_t i = 0; i < binder->graph->inputs.count; i++) {
         const struct graph_input *input = &binder->graph->inputs.at[i];
-        int index;
-        if (input->kind == PHASOR_TENSOR)
-            TRY(bind_dims(binder, input, &binder->call->inputs[i]));
-        else if (input->kind == PHASOR_INT && !input->constant &&
-                 symbol_of(binder, input->size, &index))
-            TRY(bind_symbol(binder, input->size, binder->call->integers[i], input->name, -1));
+        const struct call_tensor *tensor = &binder->call->inputs[i];
+        if (input->kind == PHASOR_INT && !input->constant)
+            TRY(equation_add(binder, input->size, binder->call->integers[i], input->name, -1));
+        if (input->kind != PHASOR_TENSOR)
+            continue;
+        const struct node *n = graph_node(binder->graph, input->node);
+        const int rank = tensor->rank - dtype_is_complex(n->dtype);
+        if (rank != n->rank)
+            return fail(PHASOR_ERROR_INPUT, "input %s: rank %d; expected rank %d", input->name,
+                        rank, n->rank);
+        for (int d = 0; d < n->rank; d++)
+            TRY(equation_add(binder, n->shape[d], tensor->sizes[d], input->name, d));
     }
     return PHASOR_OK;
 }
 
-/* Dims that are built from symbols, now that these are known. */
-static phasor_status check_dims(const struct binder *binder, struct sizes *bound,
-                                const dim *replacement, dim *memo)
+/* -- messages ---------------------------------------------------------------------------------- */
+
+static void place_print(const struct equation *equation, struct text *out)
 {
-    const struct graph *graph = binder->graph;
-    for (size_t i = 0; i < graph->inputs.count; i++) {
-        const struct graph_input *input = &graph->inputs.at[i];
-        const struct node *n = graph_node(graph, input->node);
-        for (int d = 0; input->kind == PHASOR_TENSOR && d < n->rank; d++) {
-            const dim size = size_translate(bound, graph->sizes, n->shape[d], replacement, memo);
-            TRY(sizes_status(bound));
-            if (size_value(bound, size) == binder->call->inputs[i].sizes[d])
-                continue;
-            struct text expression = {0};
-            size_print(graph->sizes, n->shape[d], &expression);
-            const phasor_status status =
-                fail(PHASOR_ERROR_INPUT, "input %s: dim %d is %" PRId64 "; expected %s = %" PRId64,
-                     input->name, d, binder->call->inputs[i].sizes[d], text_get(&expression),
-                     size_value(bound, size));
-            text_free(&expression);
-            return status;
+    text_format(out, "input %s", equation->input);
+    if (equation->axis >= 0)
+        text_format(out, ", dim %d", equation->axis);
+}
+
+/* "s6 = 3 from input x, dim 0; s7 = 2, the example's: no input says what it is" */
+static void sources_print(const struct binder *binder, dim size, struct text *out)
+{
+    const struct sizes *sizes = binder->graph->sizes;
+    const char *between = "";
+    for (size_t s = 0; s < sizes->symbols.count; s++) {
+        if (!size_has_symbol(sizes, size, (int)s))
+            continue;
+        text_format(out, "%s%s = %" PRId64, between, sizes->symbols.at[s].name, binder->values[s]);
+        text_add(out, binder->sources[s] ? " from " : ", the example's: no input says what it is");
+        if (binder->sources[s])
+            place_print(binder->sources[s], out);
+        between = "; ";
+    }
+}
+
+/* The expression is `expected` by what is bound. */
+static phasor_status fail_contradiction(const struct binder *binder,
+                                        const struct equation *equation, int64_t expected)
+{
+    const struct sizes *sizes = binder->graph->sizes;
+    const struct size_node *n = &sizes->nodes.at[equation->size];
+    struct text text = {0};
+    place_print(equation, &text);
+    text_format(&text, ": the size is %" PRId64 ", but ", equation->given);
+    size_print(sizes, equation->size, &text);
+    text_format(&text, " is %" PRId64 " (", expected);
+    if (n->kind == SIZE_SYMBOL && binder->sources[n->symbol])
+        place_print(binder->sources[n->symbol], &text);
+    else
+        sources_print(binder, equation->size, &text);
+    const phasor_status status = fail(PHASOR_ERROR_INPUT, "%s)", text_get(&text));
+    text_free(&text);
+    return status;
+}
+
+/* No value of its symbol does it. */
+static phasor_status fail_unsolved(const struct binder *binder, const struct equation *equation,
+                                   const struct size_affine *affine)
+{
+    const struct sizes *sizes = binder->graph->sizes;
+    const struct size_symbol *symbol = &sizes->symbols.at[affine->symbol];
+    struct text text = {0};
+    place_print(equation, &text);
+    text_format(&text, ": the size is %" PRId64 "; ", equation->given);
+    if (sizes->nodes.at[equation->size].kind == SIZE_SYMBOL) {
+        text_format(&text, "%s must be ", symbol->name);
+        size_print_range(symbol->low, symbol->high, &text);
+    } else {
+        text_add(&text, "expected ");
+        size_print_right(sizes, equation->size, affine, equation->given, &text);
+    }
+    const phasor_status status = fail(PHASOR_ERROR_INPUT, "%s", text_get(&text));
+    text_free(&text);
+    return status;
+}
+
+/* -- solving ----------------------------------------------------------------------------------- */
+
+/* Binds the symbol of an equation that has one unknown, checks one that has none, and leaves others
+ * for later. known NULL: all are known. */
+static phasor_status equation_solve(struct binder *binder, struct equation *equation,
+                                    const bool *known)
+{
+    const struct sizes *sizes = binder->graph->sizes;
+    struct size_affine affine;
+    int64_t solution;
+    if (!size_affine(sizes, equation->size, known, binder->values, &affine)) {
+        if (known)
+            return PHASOR_OK;
+        struct text text = {0};
+        place_print(equation, &text);
+        text_add(&text, ": ");
+        size_print(sizes, equation->size, &text);
+        text_add(&text, " cannot be computed with ");
+        sources_print(binder, equation->size, &text);
+        const phasor_status status = fail(PHASOR_ERROR_INPUT, "%s", text_get(&text));
+        text_free(&text);
+        return status;
+    }
+    equation->done = true;
+    if (affine.factor == 0)
+        return affine.rest == equation->given ? PHASOR_OK
+                                              : fail_contradiction(binder, equation, affine.rest);
+    if (!size_affine_solve(sizes, &affine, equation->given, &solution))
+        return fail_unsolved(binder, equation, &affine);
+    binder->known[affine.symbol] = true;
+    binder->values[affine.symbol] = solution;
+    binder->sources[affine.symbol] = equation;
+    return PHASOR_OK;
+}
+
+static phasor_status equations_solve(struct binder *binder)
+{
+    const struct sizes *sizes = binder->graph->sizes;
+    const size_t count = binder->equations.count;
+    for (size_t i = 0; i < count; i++)
+        if (sizes->nodes.at[binder->equations.at[i].size].kind == SIZE_SYMBOL)
+            TRY(equation_solve(binder, &binder->equations.at[i], binder->known));
+    for (size_t open = count, before = count + 1; open > 0 && open < before;) {
+        before = open;
+        open = 0;
+        for (size_t i = 0; i < count; i++) {
+            struct equation *equation = &binder->equations.at[i];
+            if (!equation->done)
+                TRY(equation_solve(binder, equation, binder->known));
+            open += !equation->done;
         }
     }
+    for (size_t i = 0; i < count; i++)
+        if (!binder->equations.at[i].done)
+            TRY(equation_solve(binder, &binder->equations.at[i], NULL));
     return PHASOR_OK;
-}
-
-static phasor_status check_all(const struct binder *binder, const int64_t *values)
-{
-    const struct sizes *from = binder->graph->sizes;
-    struct arena arena = {0};
-    struct sizes bound = {0};
-    phasor_status status = sizes_init(&bound, &arena);
-    dim *replacement = NEW(&arena, dim, from->symbols.count),
-        *memo = NEW(&arena, dim, from->nodes.count);
-    if (status == PHASOR_OK && (!replacement || !memo))
-        status = fail_memory();
-    for (size_t s = 0; status == PHASOR_OK && s < from->symbols.count; s++)
-        replacement[s] = size_literal(&bound, values[s]);
-    if (status == PHASOR_OK)
-        status = check_dims(binder, &bound, replacement, memo);
-    sizes_free(&bound);
-    arena_free(&arena);
-    return status;
 }
 
 phasor_status bind_symbols(const struct graph *logical, const struct call_shape *call,
                            int64_t *symbol_values)
 {
     const size_t count = logical->sizes->symbols.count;
-    struct binder binder = {logical, call, memory_new(count * sizeof *binder.bindings)};
-    if (!binder.bindings)
-        return fail_memory();
-    phasor_status status = bind_inputs(&binder);
+    struct binder binder = {.graph = logical,
+                            .call = call,
+                            .known = memory_new(count * sizeof *binder.known),
+                            .values = symbol_values,
+                            .sources = memory_new(count * sizeof *binder.sources)};
     for (size_t s = 0; s < count; s++)
-        symbol_values[s] = binder.bindings[s].bound ? binder.bindings[s].value
-                                                    : logical->sizes->symbols.at[s].value;
+        symbol_values[s] = logical->sizes->symbols.at[s].value;
+    phasor_status status = binder.known && binder.sources ? PHASOR_OK : fail_memory();
     if (status == PHASOR_OK)
-        status = check_all(&binder, symbol_values);
-    memory_free(binder.bindings);
+        status = equations_collect(&binder);
+    if (status == PHASOR_OK)
+        status = equations_solve(&binder);
+    array_free(&binder.equations);
+    memory_free(binder.known);
+    memory_free(binder.sources);
     return status;
 }
+
+/* -- the graph --------------------------------------------------------------------------------- */
 
 static phasor_status check_conditions(const struct graph *graph)
 {
@@ -229,12 +274,12 @@ static phasor_status bind_once(struct plan *plan, const struct graph *real, cons
 
 /* Whether vectors of a tensor of the caller would lie along a dim with this symbol: it is the
  * innermost, but for dims that have less than a vector together. */
-static bool is_inner_of(const struct graph *real, value v, const bool *symbol)
+static bool is_inner_of(const struct graph *real, value v, int symbol)
 {
     const struct node *n = graph_node(real, v);
     int64_t inside = 1;
     for (int d = n->rank - 1; v && d >= 0 && inside < WIDTH; d--) {
-        if (size_mentions(real->sizes, n->shape[d], symbol))
+        if (size_has_symbol(real->sizes, n->shape[d], symbol))
             return true;
         inside *= size_is_literal(real->sizes, n->shape[d]) ? size_value(real->sizes, n->shape[d])
                                                             : WIDTH;
@@ -242,7 +287,7 @@ static bool is_inner_of(const struct graph *real, value v, const bool *symbol)
     return false;
 }
 
-static bool is_inner(const struct graph *real, const bool *symbol)
+static bool is_inner(const struct graph *real, int symbol)
 {
     for (size_t i = 0; i < real->inputs.count; i++)
         if (is_inner_of(real, real->inputs.at[i].node, symbol))
@@ -259,14 +304,10 @@ phasor_status bind_graph(struct plan *plan, const struct graph *real, const int6
     const size_t symbols = real->sizes->symbols.count;
     dim *replacement = NEW(&plan->arena, dim, symbols);
     enum binding_kind *kinds = NEW(&plan->arena, enum binding_kind, symbols);
-    bool *one = NEW(&plan->arena, bool, symbols);
-    if (!replacement || !kinds || !one)
+    if (!replacement || !kinds)
         return fail_memory();
-    for (size_t s = 0; s < symbols; s++) {
-        one[s] = true;
-        kinds[s] = kind == BIND_MULTIPLES && !is_inner(real, one) ? BIND_SYMBOLS : kind;
-        one[s] = false;
-    }
+    for (size_t s = 0; s < symbols; s++)
+        kinds[s] = kind == BIND_MULTIPLES && !is_inner(real, (int)s) ? BIND_SYMBOLS : kind;
     plan->program = real;
     TRY(bind_once(plan, real, symbol_values, kinds, replacement));
     while (pinned_take(plan, real, kinds)) {

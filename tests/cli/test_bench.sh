@@ -23,6 +23,12 @@ claims=$((claims + 1))
 printf 'x.0=1 x.1=5\n# a comment\nx.1=6\nx.0=1 x.1=5\n' >"$scratch/lengths"
 expect_exit 0 bench "$program" --lengths "$scratch/lengths" --device cpu --json
 expect_output '"calls": 3, "lengths": 2,'
+# A dim that is an expression: only sizes that it can have are drawn.
+derived=$CASES/fault_derived_multiple/plain.pt2
+expect_exit 0 bench "$derived" --lengths x.0=uniform:1:31:20 --device cpu --json
+expect_output '"calls": 20, "lengths": 3,'
+expect_exit 5 bench "$derived" --lengths x.0=uniform:1:7:20 --device cpu
+expect_message 'x.0: no size in 1..7 is 8\*s6'
 
 expect_exit 2 bench "$program" --lengths x.1=uniform:5:4:20 --device cpu
 expect_message 'NAME=uniform:FROM:TO:COUNT'

@@ -59,6 +59,16 @@ PHASOR_NO_COMPILE=1 expect_exit 10 prewarm "$program" --arch sm_100 --dim "$dim=
 expect_exit 0 prewarm "$program" --arch sm_90 --dim "$dim=3"
 expect_output '0 kernels compiled'
 
+# A dim that is an expression, 8*s6: others are skipped; the symbol names it too.
+derived=$CASES/fault_derived_multiple/plain.pt2
+expect_exit 0 prewarm "$derived" --arch sm_90 --mode generic --dim x.0=1:40 --json
+expect_output '"failed": 0, "skipped": 35'
+printf 'x.0=8\nx.0=9\nx.0=512\n' >"$scratch/lengths"
+expect_exit 0 prewarm "$derived" --arch sm_90 --mode generic --lengths "$scratch/lengths" --json
+expect_output '"compiled": 0, "cache_hits": [1-9][0-9]*, "failed": 0, "skipped": 2'
+expect_exit 0 prewarm "$derived" --arch sm_90 --mode generic --dim s6=0:9 --json
+expect_output '"compiled": 0, "cache_hits": [1-9][0-9]*, "failed": 0, "skipped": 1'
+
 # One kernel a unit or many: the same kernels.
 exact=(prewarm "$program" --arch sm_90 --mode exact --json)
 PHASOR_UNIT_KERNELS=1 expect_exit 0 "${exact[@]}" --dim "$dim=20:27" --cache "$scratch/one"

@@ -18,6 +18,17 @@ for stage in loaded real; do
         --expect "$rope/outputs_0.safetensors"
 done
 
+# dims that are expressions keep their meaning
+derived=$CASES/fault_derived_two_of_one
+expect_exit 0 show "$derived/plain.pt2" --stage loaded -o "$scratch/derived.phasor"
+claims=$((claims + 1))
+grep -q '^symbol s6 in 1..37 = 7    # a.0 = 2\*s6 + 1, b.0 = 4\*s6$' "$scratch/derived.phasor" ||
+    say_failure "it is not said where s6 binds"
+for set in 1 2; do
+    expect_exit 0 run "$scratch/derived.phasor" --device cpu \
+        --inputs "$derived/inputs_$set.safetensors" --expect "$derived/outputs_$set.safetensors"
+done
+
 dynamic=$CASES/qk_rope_bf16_dynamic/plain.pt2
 expect_exit 0 show "$dynamic" --stage plan --arch sm_90 --json
 expect_output '"kernels": *\['

@@ -63,9 +63,18 @@ static uint64_t random_bits(uint64_t *state)
     return z ^ z >> 31;
 }
 
-static void lines_draw(const struct uniform *uniform, uint64_t seed, struct size_set *set)
+/* Sizes of the range that the dim can have: even ones of 2*s25. */
+static int lines_draw(const struct uniform *uniform, const phasor_dim *dim, uint64_t seed,
+                      struct size_set *set)
 {
-    const uint64_t range = (uint64_t)(uniform->to - uniform->from) + 1;
+    const uint64_t step = (uint64_t)dim->step,
+                   rest = ((uint64_t)dim->min - (uint64_t)uniform->from) % step;
+    if ((uint64_t)(uniform->to - uniform->from) < rest)
+        return report_failure(
+            PHASOR_ERROR_INPUT, "--lengths %.*s: no size in %" PRId64 "..%" PRId64 " is %s",
+            uniform->name_length, uniform->name, uniform->from, uniform->to, dim->symbol);
+    const int64_t first = uniform->from + (int64_t)rest;
+    const uint64_t range = (uint64_t)(uniform->to - first) / step + 1;
     uint64_t state = seed;
     set->lines = memory_need((size_t)uniform->count, sizeof *set->lines);
     set->line_count = (size_t)uniform->count;
@@ -76,28 +85,37 @@ static void lines_draw(const struct uniform *uniform, uint64_t seed, struct size
         line->count = 1;
         line->bindings[0] =
             (phasor_binding){memory_copy(uniform->name, (size_t)uniform->name_length),
-                             uniform->from + (int64_t)((random_bits(&state) >> 1) % range)};
+                             first + (int64_t)((random_bits(&state) >> 1) % range * step)};
     }
+    return PHASOR_OK;
 }
 
-static int lengths_read(const struct settings *settings, struct size_set *out)
+/* program NULL: only whether they can be read. */
+static int lengths_read(const struct settings *settings, const phasor_program *program,
+                        struct size_set *out)
 {
     struct settings changed = *settings;
     struct uniform uniform;
+    phasor_dim dim = {.step = 1};
     const char *equals = uniform_find(settings->lengths);
     if (!equals)
         return size_set_read(settings, out);
     changed.lengths = NULL;
     TRY(uniform_read(settings->lengths, equals, &uniform));
     TRY(size_set_read(&changed, out));
-    lines_draw(&uniform, (uint64_t)settings->seed, out);
-    return PHASOR_OK;
+    if (program) {
+        char *name = memory_copy(uniform.name, (size_t)uniform.name_length);
+        const phasor_status status = phasor_program_dim(program, name, &dim);
+        free(name);
+        TRY_LIBRARY(status);
+    }
+    return lines_draw(&uniform, &dim, (uint64_t)settings->seed, out);
 }
 
 int bench_series_check(const struct settings *settings)
 {
     struct size_set set;
-    TRY(lengths_read(settings, &set));
+    TRY(lengths_read(settings, NULL, &set));
     size_set_free(&set);
     return PHASOR_OK;
 }
@@ -124,7 +142,7 @@ static int series_make(const struct settings *settings, const phasor_program *pr
                        struct series *out)
 {
     uint64_t count;
-    TRY(lengths_read(settings, &out->sizes));
+    TRY(lengths_read(settings, program, &out->sizes));
     TRY(size_set_count(&out->sizes, &count));
     if (count == 0 || count > CALLS_MAX)
         return report_failure(PHASOR_ERROR_USAGE, "--lengths %s: %" PRIu64 " calls; 1 to %d",

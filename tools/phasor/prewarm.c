@@ -108,7 +108,7 @@ static int target_open(const struct settings *settings, struct prewarm *prewarm,
         phasor_program_load(prewarm->runtimes[arch], path, settings->model, &target->program));
     TRY(refusals_report(target->program, path));
     if (arch == 0)
-        TRY(size_set_skip(&prewarm->sizes[program], target->program));
+        size_set_skip(&prewarm->sizes[program], target->program);
     target->sizes = &prewarm->sizes[program];
     TRY(size_set_count(target->sizes, &target->combinations));
     if (target->combinations > (uint64_t)INT64_MAX / 4 || prewarm->total > (uint64_t)INT64_MAX / 4)

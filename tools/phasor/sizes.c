@@ -264,80 +264,50 @@ int size_set_fail(const struct size_set *set, uint64_t index, const char *progra
 
 /* -- ranges ------------------------------------------------------------------------------------ */
 
-/* The dim of one input that the name means: "q.1", "s25", or the name of an integer. */
-static const phasor_dim *spec_find(const phasor_spec *spec, const char *name)
+/* What sizes the program allows for a name: any for a name that it does not know or whose size is
+ * fixed, for phasor_program_sizes to refuse. */
+static phasor_dim range_find(const phasor_program *program, const char *name)
 {
-    const size_t length = strlen(spec->name);
-    const bool is_own = strncmp(spec->name, name, length) == 0;
-    int64_t axis;
-    if (spec->integer && ((is_own && name[length] == '\0') ||
-                          (spec->integer->symbol && strcmp(spec->integer->symbol, name) == 0)))
-        return spec->integer;
-    if (spec->kind != PHASOR_TENSOR)
-        return NULL;
-    if (is_own && name[length] == '.' && number_read(name + length + 1, &axis) && axis >= 0 &&
-        axis < spec->rank)
-        return &spec->dims[axis];
-    for (int i = 0; i < spec->rank; i++)
-        if (spec->dims[i].symbol && strcmp(spec->dims[i].symbol, name) == 0)
-            return &spec->dims[i];
-    return NULL;
+    phasor_dim dim;
+    if (phasor_program_dim(program, name, &dim) != PHASOR_OK || !dim.symbol)
+        return (phasor_dim){.min = 0, .max = INT64_MAX, .step = 1};
+    return dim;
 }
 
-/* The range that the program gives to a name; everything for a name that it does not know or whose
- * size is fixed. */
-static int range_find(const phasor_program *program, const char *name, int64_t *min, int64_t *max)
+static bool range_has(const phasor_dim *range, int64_t size)
 {
-    *min = 0;
-    *max = INT64_MAX;
-    for (int i = 0; i < phasor_program_input_count(program); i++) {
-        phasor_spec spec;
-        TRY_LIBRARY(phasor_program_input(program, i, &spec));
-        const phasor_dim *dim = spec_find(&spec, name);
-        if (!dim)
-            continue;
-        if (dim->symbol) {
-            *min = dim->min;
-            *max = dim->max;
-        }
-        return PHASOR_OK;
-    }
-    return PHASOR_OK;
+    return size >= range->min && size <= range->max &&
+           ((uint64_t)size - (uint64_t)range->min) % (uint64_t)range->step == 0;
 }
 
-static int axis_skip(struct size_set *set, struct size_axis *axis, const phasor_program *program)
+static void axis_skip(struct size_set *set, struct size_axis *axis, const phasor_program *program)
 {
-    int64_t min, max;
-    TRY(range_find(program, axis->name, &min, &max));
+    const phasor_dim range = range_find(program, axis->name);
     size_t kept = 0;
     for (size_t i = 0; i < axis->count; i++)
-        if (axis->values[i] >= min && axis->values[i] <= max)
+        if (range_has(&range, axis->values[i]))
             axis->values[kept++] = axis->values[i];
     set->skipped += axis->count - kept;
     axis->count = kept;
-    return PHASOR_OK;
 }
 
-static int line_in_range(const struct size_line *line, const phasor_program *program, bool *out)
+static bool line_in_range(const struct size_line *line, const phasor_program *program)
 {
-    *out = true;
+    bool in_range = true;
     for (int i = 0; i < line->count; i++) {
-        int64_t min, max;
-        TRY(range_find(program, line->bindings[i].name, &min, &max));
-        *out &= line->bindings[i].size >= min && line->bindings[i].size <= max;
+        const phasor_dim range = range_find(program, line->bindings[i].name);
+        in_range &= range_has(&range, line->bindings[i].size);
     }
-    return PHASOR_OK;
+    return in_range;
 }
 
-int size_set_skip(struct size_set *set, const phasor_program *program)
+void size_set_skip(struct size_set *set, const phasor_program *program)
 {
     for (int i = 0; i < set->axis_count; i++)
-        TRY(axis_skip(set, &set->axes[i], program));
+        axis_skip(set, &set->axes[i], program);
     size_t kept = 0;
     for (size_t i = 0; i < set->line_count; i++) {
-        bool in_range;
-        TRY(line_in_range(&set->lines[i], program, &in_range));
-        if (in_range) {
+        if (line_in_range(&set->lines[i], program)) {
             set->lines[kept++] = set->lines[i];
             continue;
         }
@@ -345,5 +315,4 @@ int size_set_skip(struct size_set *set, const phasor_program *program)
         set->skipped++;
     }
     set->line_count = kept;
-    return PHASOR_OK;
 }

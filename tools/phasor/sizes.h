@@ -39,9 +39,9 @@ int size_set_read(const struct settings *settings, struct size_set *out);
 int size_set_check(const struct settings *settings);
 void size_set_free(struct size_set *set);
 
-/* Takes out values outside the range that the program gives to the dim they name, and counts them.
- * Names that the program does not know are left, for phasor_program_sizes to refuse. */
-int size_set_skip(struct size_set *set, const phasor_program *program);
+/* Takes out values that the dim they name cannot have (outside its range; odd ones of 2*s25), and
+ * counts them. Names that the program does not know are left, for phasor_program_sizes to refuse. */
+void size_set_skip(struct size_set *set, const phasor_program *program);
 
 /* How many combinations there are: 1 without any --dim. */
 int size_set_count(const struct size_set *set, uint64_t *out);
