@@ -546,7 +546,8 @@ PHASOR_API phasor_status phasor_tensors_read(const char *path, phasor_tensors **
 PHASOR_API void phasor_tensors_close(phasor_tensors *tensors);
 PHASOR_API int phasor_tensors_count(const phasor_tensors *tensors);
 PHASOR_API const char *phasor_tensors_name(const phasor_tensors *tensors, int index);
-/* Borrowed host tensor or other value; false when there is none of that name. */
+/* Borrowed host tensor or other value; false when there is none of that name, or a tensor of a dtype
+ * that this library does not know: phasor_message() says which. */
 PHASOR_API bool phasor_tensors_find(const phasor_tensors *tensors, const char *name,
                                     phasor_value *out);
 /* Host tensors of any strides and other values. Complex tensors are written as real views that

@@ -89,9 +89,11 @@ Test(safetensors, damaged_files_give_a_sentence)
         {"[]", 0, "no JSON object"},
         {"{", 0, "line 1"},
         {"{\"a\": 1}", 0, "\"dtype\""},
-        {"{\"__metadata__\": 3}", 0, "is an object"},
+        {"{\"__metadata__\": 3}", 0, "is an object or null"},
+        {"{\"a\": {\"dtype\": \"F99\"}}", 0, "two offsets into"},
         {"{\"__metadata__\": {\"a\": 3}}", 0, "is no string"},
-        {ONE("\"F99\"", "[1]", "[0, 4]"), 4, "\"F99\" is not known"},
+        {ONE("\"F99\"", "[1]", "[4, 8]"), 8, "leaves a hole"},
+        {ONE("\"F99\"", "[1]", "[0, 4]"), 8, "the tensors have 4"},
         {ONE("\"F32\"", "[-1]", "[0, 4]"), 4, "sizes are integers"},
         {ONE("\"F32\"", "3", "[0, 4]"), 4, "an array of at most"},
         {ONE("\"F32\"", "[1]", "[0, 8]"), 8, "do not agree"},
@@ -126,6 +128,28 @@ Test(safetensors, damaged_files_give_a_sentence)
     cr_assert_eq(tensors_read_memory("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, "t", &file),
                  PHASOR_ERROR_FILE);
     cr_assert_eq(tensors_read("/nonexistent.safetensors", &file), PHASOR_ERROR_FILE);
+    ASSERT_NO_LEAKS();
+}
+
+/* What other writers put into files, and nobody asks for here. */
+Test(safetensors, what_is_not_asked_for_is_passed_over)
+{
+    struct tensors_file *file;
+    phasor_value v;
+    cr_assert_eq(read_header("{\"__metadata__\": null, \"a\": {\"dtype\": \"F32\", \"shape\": [2], "
+                             "\"data_offsets\": [0, 8]}, \"q\": {\"dtype\": \"F4\", \"shape\": [2, "
+                             "2], \"data_offsets\": [8, 10]}, \"b\": {\"dtype\": \"U8\", \"shape\": "
+                             "[1], \"data_offsets\": [10, 11]}}",
+                             11, &file),
+                 PHASOR_OK, "%s", message_get());
+    cr_assert_eq(tensors_count(file), 3);
+    cr_assert(tensors_find(file, "a", &v) && ((unsigned char *)v.tensor->data)[7] == 7);
+    cr_assert(tensors_find(file, "b", &v) && ((unsigned char *)v.tensor->data)[0] == 10);
+    cr_assert_not(tensors_find(file, "q", &v));
+    cr_assert_str_eq(message_get(), "t.safetensors: tensor \"q\": the dtype \"F4\" is not known");
+    cr_assert_not(tensors_find(file, "r", &v));
+    cr_assert_str_eq(message_get(), "t.safetensors: there is no tensor \"r\"");
+    tensors_close(file);
     ASSERT_NO_LEAKS();
 }
 

@@ -88,7 +88,8 @@ static phasor_status find_data(void *context, const char *name, struct data *out
     phasor_value found;
     if (!data->tensors)
         TRY(tensors_read(data->path, &data->tensors));
-    if (!tensors_find(data->tensors, name, &found) || found.kind != PHASOR_TENSOR)
+    TRY(tensors_get(data->tensors, name, &found));
+    if (found.kind != PHASOR_TENSOR)
         return fail(PHASOR_ERROR_FILE, "%s: there is no tensor \"%s\"", data->path, name);
     const DLTensor *t = found.tensor;
     if (t->ndim > RANK_MAX || !dtype_from_dlpack(t->dtype, &out->dtype))

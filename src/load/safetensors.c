@@ -20,9 +20,11 @@ enum { HEADER_MAX = 100000000, LENGTH_SIZE = 8, ALIGNMENT = 64 };
 
 struct item {
     const char *name;
+    const char *unreadable; /* NULL: v is there; otherwise why a tensor is not */
     phasor_value v;
     DLTensor tensor;
-    uint64_t begin, end; /* tensors: in the data */
+    bool in_data;
+    uint64_t begin, end; /* in the data */
 };
 
 struct tensors_file {
@@ -105,6 +107,7 @@ static phasor_status offsets_read(struct tensors_file *f, struct item *item, con
         json_integer_value(begin) < 0 || json_integer_value(end) < json_integer_value(begin))
         return fail_item(f, item,
                          "field \"data_offsets\": two offsets into the file's data are expected");
+    item->in_data = true;
     item->begin = (uint64_t)json_integer_value(begin);
     item->end = (uint64_t)json_integer_value(end);
     return PHASOR_OK;
@@ -148,18 +151,30 @@ static phasor_status complex_apply(struct tensors_file *f, struct item *item, co
     return PHASOR_OK;
 }
 
+/* A tensor that nobody may ask for. */
+static phasor_status tensor_pass(struct tensors_file *f, struct item *item, const char *format,
+                                 const char *what)
+{
+    struct text reason = {0};
+    text_format(&reason, format, what);
+    item->unreadable = arena_string(&f->arena, text_get(&reason));
+    item->v = (phasor_value){.kind = PHASOR_NONE};
+    text_free(&reason);
+    return item->unreadable ? PHASOR_OK : fail_memory();
+}
+
 static phasor_status tensor_read(struct tensors_file *f, struct item *item, const json_t *json,
                                  const char *note)
 {
     enum dtype dtype;
     uint64_t nbytes;
     const char *name = json_string_value(json_object_get(json, "dtype"));
-    if (!name || !dtype_find(name, &dtype))
-        return fail(PHASOR_ERROR_FILE,
-                    "%s: tensor \"%.200s\": field \"dtype\": \"%.40s\" is not known", f->path,
-                    item->name, name ? name : "");
-    TRY(shape_read(f, item, json_object_get(json, "shape")));
+    if (!name)
+        return fail_item(f, item, "field \"dtype\": a string is expected");
     TRY(offsets_read(f, item, json_object_get(json, "data_offsets")));
+    if (!dtype_find(name, &dtype))
+        return tensor_pass(f, item, "the dtype \"%.40s\" is not known", name);
+    TRY(shape_read(f, item, json_object_get(json, "shape")));
     if (!bytes_needed(item, dtype, &nbytes) || nbytes != item->end - item->begin)
         return fail_item(f, item, "its shape and its data_offsets do not agree");
     TRY(complex_apply(f, item, note, &dtype));
@@ -195,7 +210,7 @@ static phasor_status layout_check(const struct tensors_file *f)
     if (!order)
         return fail_memory();
     for (int i = 0; i < f->count; i++)
-        if (f->items[i].v.kind == PHASOR_TENSOR)
+        if (f->items[i].in_data)
             order[count++] = &f->items[i];
     qsort(order, (size_t)count, sizeof *order, item_compare);
     phasor_status status = PHASOR_OK;
@@ -286,9 +301,10 @@ static phasor_status values_take(struct tensors_file *f, const json_t *metadata)
 static phasor_status header_take(struct tensors_file *f, const json_t *header)
 {
     const json_t *metadata = json_object_get(header, "__metadata__");
-    if (!json_is_object(header) || (metadata && !json_is_object(metadata)))
-        return fail(PHASOR_ERROR_FILE, "%s: the header of a safetensors file is an object",
-                    f->path);
+    if (json_is_null(metadata))
+        metadata = NULL;
+    if (metadata && !json_is_object(metadata))
+        return fail(PHASOR_ERROR_FILE, "%s: \"__metadata__\" is an object or null", f->path);
     const size_t room = json_object_size(header) + json_object_size(metadata);
     f->items = NEW(&f->arena, struct item, room);
     if (!f->items)
@@ -435,11 +451,18 @@ const char *tensors_name(const struct tensors_file *file, int index)
     return index >= 0 && index < file->count ? file->items[index].name : NULL;
 }
 
-bool tensors_find(const struct tensors_file *file, const char *name, phasor_value *out)
+phasor_status tensors_get(const struct tensors_file *file, const char *name, phasor_value *out)
 {
     uint32_t index;
     if (!string_map_find(&file->names, name, &index))
-        return false;
+        return fail(PHASOR_ERROR_FILE, "%s: there is no tensor \"%.200s\"", file->path, name);
+    if (file->items[index].unreadable)
+        return fail_item(file, &file->items[index], file->items[index].unreadable);
     *out = file->items[index].v;
-    return true;
+    return PHASOR_OK;
+}
+
+bool tensors_find(const struct tensors_file *file, const char *name, phasor_value *out)
+{
+    return tensors_get(file, name, out) == PHASOR_OK;
 }

@@ -22,8 +22,9 @@ void tensors_close(struct tensors_file *file); /* NULL is fine */
 
 int tensors_count(const struct tensors_file *file);
 const char *tensors_name(const struct tensors_file *file, int index); /* NULL beyond the count */
-/* A borrowed host tensor (row-major, aligned to its elements) or another value; false when there
- * is none of that name. */
+/* A borrowed host tensor (row-major, aligned to its elements) or another value. PHASOR_ERROR_FILE:
+ * there is none of that name, or its dtype is one that Phasor does not know. */
+phasor_status tensors_get(const struct tensors_file *file, const char *name, phasor_value *out);
 bool tensors_find(const struct tensors_file *file, const char *name, phasor_value *out);
 
 /* Host tensors of any strides, and other values. Replaces the file when all is written. */

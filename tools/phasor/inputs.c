@@ -238,9 +238,10 @@ static int slot_load(const phasor_program *program, const phasor_tensors *file, 
     phasor_spec spec;
     phasor_value value;
     TRY_LIBRARY(phasor_program_input(program, i, &spec));
+    bool found;
     snprintf(position, sizeof position, "input_%d", i);
-    if (!phasor_tensors_find(file, position, &value) &&
-        !phasor_tensors_find(file, spec.name, &value)) {
+    TRY(tensors_search(file, position, spec.name, &value, &found));
+    if (!found) {
         if (spec.constant) {
             inputs->values[i] = value_copy(spec.constant);
             return PHASOR_OK;

@@ -109,29 +109,24 @@ int results_write(const struct results *results, const char *path)
     return status;
 }
 
-static bool expected_find(const phasor_tensors *file, int i, const char *name, phasor_value *out)
-{
-    char position[24];
-    snprintf(position, sizeof position, "output_%d", i);
-    return phasor_tensors_find(file, position, out) ||
-           (name && phasor_tensors_find(file, name, out));
-}
-
 int results_compare(struct results *results, const phasor_tensors *expected, double rtol,
                     double atol)
 {
     phasor_value value;
-    bool same = true;
+    char position[24];
+    bool found, same = true;
     results->compared = true;
     for (int i = 0; i < results->count; i++) {
         struct result *result = &results->at[i];
-        const bool found = expected_find(expected, i, result->name, &value);
+        snprintf(position, sizeof position, "output_%d", i);
+        TRY(tensors_search(expected, position, result->name, &value, &found));
         TRY(compare_values(&result->value, found ? &value : NULL, rtol, atol, &result->comparison));
         if (!result->comparison.match)
             report_note("output_%d (%s): %s", i, result->name, result->comparison.reason);
         same &= result->comparison.match;
     }
-    if (expected_find(expected, results->count, NULL, &value)) {
+    snprintf(position, sizeof position, "output_%d", results->count);
+    if (phasor_tensors_find(expected, position, &value)) {
         report_note("output_%d is expected, but the program has %d outputs", results->count,
                     results->count);
         same = false;

@@ -166,3 +166,17 @@ void part_store(void *data, DLDataType part, int64_t i, double value)
     else
         integer_store(data, part.bits, i, (int64_t)value);
 }
+
+int tensors_search(const phasor_tensors *file, const char *position, const char *name,
+                   phasor_value *out, bool *found)
+{
+    const char *const keys[] = {position, name};
+    *found = false;
+    for (int k = 0; k < 2 && keys[k] && !*found; k++) {
+        *found = phasor_tensors_find(file, keys[k], out);
+        for (int i = 0; !*found && i < phasor_tensors_count(file); i++)
+            if (strcmp(phasor_tensors_name(file, i), keys[k]) == 0)
+                return report_library(PHASOR_ERROR_FILE);
+    }
+    return PHASOR_OK;
+}

@@ -21,6 +21,11 @@ bool dtype_equal(DLDataType a, DLDataType b);
 /* The number of elements; exit code 8 when their bytes are more than memory can have. */
 int tensor_elements(const DLTensor *tensor, int64_t *out);
 
+/* The value at a position ("input_0") or, when there is none, of a name of the program (NULL: no
+ * name). Exit code 4 when the file has it and it cannot be read. */
+int tensors_search(const phasor_tensors *file, const char *position, const char *name,
+                   phasor_value *out, bool *found);
+
 /* Part i of packed data. part: a dtype that dtype_part gives. */
 double part_real(const void *data, DLDataType part, int64_t i);
 int64_t part_integer(const void *data, DLDataType part, int64_t i);
