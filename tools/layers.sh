@@ -30,16 +30,17 @@ src/graph: base
 src/eval: base graph
 src/load: base graph
 src/rewrite: base graph eval
-src/plan: base graph
+src/library: base device
+src/plan: base graph library
 src/codegen: base graph plan
 src/compile: base
 src/device: base
-src/executable: base graph plan cache
+src/executable: base graph plan library cache
 src/kernels: base plan codegen compile device cache executable call context
-src/specialise: base graph eval load rewrite plan codegen compile device cache executable kernels call context
-src/call: base graph eval load plan device cache executable kernels specialise context
-src/context: base graph eval load rewrite plan codegen compile device cache executable kernels specialise call
-src/inspect: base graph eval load rewrite plan codegen compile device cache executable kernels specialise call context
+src/specialise: base graph eval load rewrite plan codegen compile device cache library executable kernels call context
+src/call: base graph eval load plan device cache library executable kernels specialise context
+src/context: base graph eval load rewrite plan codegen compile device cache library executable kernels specialise call
+src/inspect: base graph eval load rewrite plan codegen compile device cache library executable kernels specialise call context
 cache: base
 tools/phasor:
 tools/examples:

@@ -10,9 +10,9 @@ static char *relocated_address(const struct relocation *r, const struct step_mem
     if (r->flag)
         return (char *)memory->flag;
     switch (r->kind) {
-    case BUFFER_INPUT: return memory->inputs[r->index].used;
-    case BUFFER_STATE: return memory->states[r->index];
-    case BUFFER_SLOT: return memory->outputs[r->index].used;
+    case BUFFER_INPUT: return memory->inputs[r->index].used + r->offset;
+    case BUFFER_STATE: return memory->states[r->index] + r->offset;
+    case BUFFER_SLOT: return memory->outputs[r->index].used + r->offset;
     case BUFFER_OUTPUT: return memory->fresh[r->index]->bytes + r->offset;
     case BUFFER_WORK: return memory->work + r->offset;
     default: return NULL; /* a table without bytes */
@@ -41,6 +41,12 @@ static phasor_status step_run(struct device *device, void *stream, const struct 
     if (step->kind == STEP_KERNEL)
         return device_launch(device, step->kernel.function, step->kernel.grid, step->kernel.block,
                              0, arguments, (size_t)step->argument_bytes, stream);
+    if (step->kind == STEP_LIBRARY) {
+        char *operands[4];
+        memcpy(operands, arguments, sizeof operands);
+        return cublaslt_run(step->library.handle, step->library.call, operands[0], operands[1],
+                            operands[2], operands[3], stream);
+    }
     char *ends[2];
     memcpy(ends, arguments, sizeof ends);
     /* The caller may have given one memory for both. */

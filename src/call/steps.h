@@ -9,6 +9,7 @@
 #include "call/call.h"
 #include "device/device.h"
 #include "executable/recipe.h"
+#include "library/cublaslt.h"
 
 struct memory;
 
@@ -34,6 +35,10 @@ struct ready_step {
             uint32_t grid, block;
         } kernel;
         size_t nbytes; /* COPY */
+        struct {
+            struct cublaslt *handle;
+            struct matmul_call *call;
+        } library; /* its arguments are the addresses of a, b, the result and the scratch */
     };
 };
 

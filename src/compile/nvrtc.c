@@ -9,12 +9,15 @@
 
 #include "base/memory.h"
 #include "base/text.h"
-#include "compile/library.h"
+#include "base/shared_library.h"
 #include "compile/workers.h"
 
+#include <glob.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <stdlib.h>
 #include <time.h>
 
 #ifdef PHASOR_CUDA
@@ -23,20 +26,21 @@
 #include <nvrtc.h>
 
 /* The functions of NVRTC that are used; all of them are in every version since 11.2. */
-#define NVRTC_FUNCTIONS(X)                                                                  \
-    X(Version)                                                                              \
-    X(GetErrorString)                                                                       \
-    X(GetNumSupportedArchs)                                                                 \
-    X(GetSupportedArchs)                                                                    \
-    X(CreateProgram)                                                                        \
-    X(DestroyProgram) X(CompileProgram) X(GetPTXSize) X(GetPTX) X(GetCUBINSize) X(GetCUBIN) \
-        X(GetProgramLogSize) X(GetProgramLog)
+#define NVRTC_FUNCTIONS(X)                                                                     \
+    X(Version)                                                                                 \
+    X(GetErrorString)                                                                          \
+    X(GetNumSupportedArchs)                                                                    \
+    X(GetSupportedArchs)                                                                       \
+    X(CreateProgram)                                                                           \
+    X(DestroyProgram)                                                                          \
+    X(CompileProgram) X(GetPTXSize) X(GetPTX) X(GetCUBINSize) X(GetCUBIN) X(GetProgramLogSize) \
+        X(GetProgramLog)
 
 enum { OPTION_COUNT = 6, LISTED_LINES = 200 };
 
 struct compiler {
     struct workers *workers; /* NULL: NVRTC is in this process, and the functions below are there */
-    struct library library;
+    struct shared_library library;
     int major, minor;
     char version[48];
     struct arena arena;
@@ -115,10 +119,41 @@ static phasor_status compiler_list_archs(struct compiler *compiler)
     return PHASOR_OK;
 }
 
+/* NVRTC opens its builtins by their bare name, which the loader does not find where no search path
+ * leads to this folder; once they are open, it does. */
+static void builtins_open(const char *path)
+{
+    char pattern[PATH_MAX], file[PATH_MAX];
+    glob_t found = {0};
+    if (!realpath(path, file) ||
+        snprintf(pattern, sizeof pattern, "%.*s/libnvrtc-builtins.so*",
+                 (int)(strrchr(file, '/') - file), file) >= (int)sizeof pattern)
+        return;
+    if (glob(pattern, 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            if (!dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE))
+                dlerror();
+    globfree(&found);
+}
+
+static const char *const loader_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+static const struct library_search search = {
+    .name = "NVRTC",
+    .variable = "PHASOR_NVRTC",
+    .loader_names = loader_names,
+    .loader_name_count = sizeof loader_names / sizeof *loader_names,
+    .file = "libnvrtc.so",
+    .wheel = "cuda_nvrtc",
+    .symbol = "nvrtcVersion",
+    .advice = "Kernels in the cache run without it; to compile, install the CUDA toolkit 12.4 or "
+              "newer, or run `pip install nvidia-cuda-nvrtc`",
+    .missing = PHASOR_ERROR_COMPILE,
+    .before = builtins_open};
+
 static phasor_status compiler_setup(struct compiler *compiler)
 {
     char prefix[24];
-    TRY(library_open(&compiler->library));
+    TRY(shared_library_open(&search, &compiler->library));
     TRY(compiler_resolve(compiler));
     if (compiler->Version(&compiler->major, &compiler->minor) != NVRTC_SUCCESS)
         return fail(PHASOR_ERROR_COMPILE, "%s does not say its version", compiler->library.path);
@@ -195,7 +230,7 @@ void compiler_close(struct compiler *compiler)
     if (!compiler)
         return;
     workers_close(compiler->workers);
-    library_close(&compiler->library);
+    shared_library_close(&compiler->library);
     arena_free(&compiler->arena);
     memory_free(compiler);
 }

@@ -61,6 +61,9 @@ static inline const struct graph *program_real(const struct phasor_program *p)
 {
     return p->rewritten ? &p->file->real : &p->file->loaded.graph;
 }
+/* The vendor libraries that plans of the program may call: none are looked for where it has no use
+ * for them. */
+int program_libraries(const struct phasor_program *program);
 /* Canonical bytes of a graph: equal for programs that give the same plans. */
 phasor_status canonical_print(const struct graph *graph, struct text *out);
 /* PHASOR_ERROR_REFUSED, with all that is unknown, when nothing can run the program; or when an

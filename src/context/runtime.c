@@ -233,11 +233,21 @@ void runtime_retire(struct phasor_runtime *runtime, struct device_module *module
     pthread_mutex_unlock(&runtime->retired_lock);
 }
 
+static void libraries_close(struct phasor_runtime *runtime)
+{
+    struct device_scope scope;
+    if (!runtime->cublaslt || device_enter(runtime->device, &scope) != PHASOR_OK)
+        return;
+    cublaslt_close(runtime->cublaslt);
+    device_leave(runtime->device, &scope);
+}
+
 void runtime_close_device(struct phasor_runtime *runtime)
 {
     flight_close(&runtime->kernels);
     modules_unload(runtime);
     memory_free(runtime->retired);
+    libraries_close(runtime);
     device_close(runtime->device);
     pthread_mutex_destroy(&runtime->retired_lock);
 }

@@ -10,6 +10,7 @@
 #include "device/device.h"
 #include "kernels/flight.h"
 #include "kernels/turn.h"
+#include "library/cublaslt.h"
 #include "specialise/background.h"
 
 struct phasor_runtime {
@@ -38,6 +39,9 @@ struct phasor_runtime {
     char *toolchain; /* what counts as ours in the cache; NULL: not known yet, or no compiler */
     bool toolchain_known;
     struct background background;
+    struct cublaslt *cublaslt; /* of this device; NULL: not there, or not looked for yet */
+    bool libraries_known;      /* looked for already */
+    int libraries;             /* that are there (enum library) */
 
     pthread_mutex_t retired_lock;
     struct device_module **retired; /* modules that work in flight may still use */
@@ -52,6 +56,8 @@ phasor_status runtime_compiler(struct phasor_runtime *runtime, struct compiler *
 /* The toolchain whose rows are hits, without starting it where the cache has noted its version;
  * NULL: any. */
 const char *runtime_toolchain(struct phasor_runtime *runtime);
+/* The vendor libraries that are there for its device (enum library), looked for once. */
+int runtime_libraries(struct phasor_runtime *runtime);
 /* What the runtime has for its device, which is open already: arch, names, loaded kernels. */
 phasor_status runtime_open_names(struct phasor_runtime *runtime);
 /* Those kernels and the device itself. */

@@ -83,6 +83,8 @@ static phasor_status make_steps(struct recipe *recipe, const struct plan *plan)
         *to = (struct recipe_step){.kind = from->kind, .hoisted = from->hoisted};
         if (from->kind == STEP_KERNEL) {
             to->kernel = from->kernel.index;
+        } else if (from->kind == STEP_LIBRARY) {
+            to->library = from->library;
         } else {
             to->from = from->copy.from;
             to->to = from->copy.to;

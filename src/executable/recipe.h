@@ -30,6 +30,7 @@ struct recipe_step {
     int kernel;     /* KERNEL: which one */
     int from, to;   /* COPY */
     int64_t nbytes; /* COPY */
+    struct step_library library;
 };
 
 struct recipe_argument {

@@ -68,6 +68,29 @@ static const struct blob_field step_fields[] = {
     {BLOB_INT, AT(recipe_step, to), 0, COUNT_MAX, 0},
     {BLOB_INT64, AT(recipe_step, nbytes), 0, BYTES_MOST, 0},
 };
+static const struct blob_field library_fields[] = {
+    {BLOB_INT, AT(step_library, matmul.type), 0, LIBRARY_TYPES - 1, 0},
+    {BLOB_INT64, AT(step_library, matmul.batch), 1, INT32_MAX, 0},
+    {BLOB_INT64, AT(step_library, matmul.m), 1, INT32_MAX, 0},
+    {BLOB_INT64, AT(step_library, matmul.n), 1, INT32_MAX, 0},
+    {BLOB_INT64, AT(step_library, matmul.k), 1, INT32_MAX, 0},
+    {BLOB_INT64, AT(step_library, matmul.a.stride), 0, BYTES_MOST, 0},
+    {BLOB_INT64, AT(step_library, matmul.a.batch_stride), 0, BYTES_MOST, 0},
+    {BLOB_BOOL, AT(step_library, matmul.a.transposed), 0, 1, 0},
+    {BLOB_INT64, AT(step_library, matmul.b.stride), 0, BYTES_MOST, 0},
+    {BLOB_INT64, AT(step_library, matmul.b.batch_stride), 0, BYTES_MOST, 0},
+    {BLOB_BOOL, AT(step_library, matmul.b.transposed), 0, 1, 0},
+    {BLOB_INT64, AT(step_library, matmul.c.stride), 0, BYTES_MOST, 0},
+    {BLOB_INT64, AT(step_library, matmul.c.batch_stride), 0, BYTES_MOST, 0},
+    {BLOB_INT, AT(step_library, matmul.alignment), 1, 16, 0},
+    {BLOB_INT, AT(step_library, operands[0]), 0, 0, OF_BUFFERS},
+    {BLOB_INT, AT(step_library, operands[1]), 0, 0, OF_BUFFERS},
+    {BLOB_INT, AT(step_library, operands[2]), 0, 0, OF_BUFFERS},
+    {BLOB_INT64, AT(step_library, offsets[0]), 0, BYTES_MOST, 0},
+    {BLOB_INT64, AT(step_library, offsets[1]), 0, BYTES_MOST, 0},
+    {BLOB_INT64, AT(step_library, offsets[2]), 0, BYTES_MOST, 0},
+    {BLOB_INT, AT(step_library, scratch), 0, 0, OF_BUFFERS},
+};
 static const struct blob_field output_fields[] = {
     {BLOB_BOOL, AT(plan_output, tensor), 0, 1, 0},
     {BLOB_INT, AT(plan_output, memory), 0, MEMORY_DATA, 0},
@@ -85,6 +108,13 @@ static const struct blob_field pair_fields[] = {
 
 /* -- writing ----------------------------------------------------------------------------------- */
 
+static void put_step(struct text *out, const struct recipe_step *step)
+{
+    blob_put(out, step_fields, COUNT_OF(step_fields), step);
+    if (step->kind == STEP_LIBRARY)
+        blob_put(out, library_fields, COUNT_OF(library_fields), &step->library);
+}
+
 phasor_status recipe_write(const struct recipe *recipe, struct text *out)
 {
     text_add(out, magic);
@@ -98,7 +128,7 @@ phasor_status recipe_write(const struct recipe *recipe, struct text *out)
             blob_put(out, argument_fields, COUNT_OF(argument_fields), &kernel->arguments[a]);
     }
     for (int i = 0; i < recipe->step_count; i++)
-        blob_put(out, step_fields, COUNT_OF(step_fields), &recipe->steps[i]);
+        put_step(out, &recipe->steps[i]);
     for (int i = 0; i < recipe->memory_count; i++)
         text_add_number(out, recipe->memories[i]);
     for (int i = 0; i < recipe->output_count; i++) {
@@ -179,6 +209,32 @@ static void get_buffer(struct reader *reader, struct recipe_buffer *buffer)
                         (buffer->kind != BUFFER_TABLE || end <= reader->recipe->table_bytes));
 }
 
+/* The last byte of a matrix that the library reads or writes, behind its first. */
+static bool is_inside(const struct matmul *m, const struct matrix *matrix, int64_t rows,
+                      int64_t columns, int64_t offset, int64_t nbytes)
+{
+    static const int sizes[LIBRARY_TYPES] = {2, 2, 4, 8};
+    const __int128 outer = matrix->transposed ? columns : rows,
+                   inner = matrix->transposed ? rows : columns;
+    const __int128 last =
+        (m->batch - 1) * (__int128)matrix->batch_stride + (outer - 1) * matrix->stride + inner;
+    return matrix->stride >= inner && offset + last * sizes[m->type] <= nbytes;
+}
+
+static void get_library(struct reader *reader, struct step_library *call)
+{
+    get_fields(reader, library_fields, COUNT_OF(library_fields), call);
+    if (reader->blob.bad)
+        return;
+    const struct matmul *m = &call->matmul;
+    const struct recipe_buffer *b = reader->recipe->buffers;
+    require(reader,
+            is_inside(m, &m->a, m->m, m->k, call->offsets[0], b[call->operands[0]].nbytes) &&
+                is_inside(m, &m->b, m->k, m->n, call->offsets[1], b[call->operands[1]].nbytes) &&
+                is_inside(m, &m->c, m->m, m->n, call->offsets[2], b[call->operands[2]].nbytes) &&
+                b[call->scratch].nbytes >= MATMUL_WORKSPACE);
+}
+
 static void get_step(struct reader *reader, struct recipe_step *step)
 {
     const struct recipe *recipe = reader->recipe;
@@ -190,7 +246,7 @@ static void get_step(struct reader *reader, struct recipe_step *step)
                             step->nbytes <= recipe->buffers[step->from].nbytes &&
                             step->nbytes <= recipe->buffers[step->to].nbytes);
     else
-        require(reader, false);
+        get_library(reader, &step->library);
 }
 
 static int output_limit(const struct reader *reader, enum memory_kind memory)

@@ -50,14 +50,17 @@ static const char *step_kind_text(enum step_kind kind)
 
 static const char *step_name(const struct plan *plan, const struct step *step)
 {
-    return step->kind == STEP_KERNEL ? plan->kernels.at[step->kernel.index].name : "copy";
+    return step->kind == STEP_KERNEL    ? plan->kernels.at[step->kernel.index].name
+           : step->kind == STEP_LIBRARY ? "cublaslt_matmul"
+                                        : "copy";
 }
 
 static const char *step_operators(const struct plan *plan, const struct step *step)
 {
     if (step->kind == STEP_KERNEL)
         return plan->kernels.at[step->kernel.index].operators;
-    const value v = step->reads[0].node;
+    const value v = step->kind == STEP_LIBRARY ? plan_buffer(plan, step->library.operands[2])->node
+                                               : step->reads[0].node;
     return op_info[graph_node(&plan->graph, v)->op].name;
 }
 
@@ -157,7 +160,8 @@ static void json_steps(const struct plan *plan, struct text *out)
         text_add(out, "], \"writes\": [");
         for (int i = 0; i < step->write_count; i++)
             text_format(out, "%s%d", i ? ", " : "", step->writes[i]);
-        text_add(out, "], \"workspace\": 0}");
+        text_format(out, "], \"workspace\": %d}",
+                    step->kind == STEP_LIBRARY ? MATMUL_WORKSPACE : 0);
         library_calls += step->kind == STEP_LIBRARY;
     }
     text_format(out, "], \"library_calls\": %d", library_calls);

@@ -156,7 +156,8 @@ static phasor_status scatter_store(struct fusion *f, value v, int buffer, bool s
 static phasor_status store(struct fusion *f, value v, int buffer)
 {
     const bool setup = f->plan->buffers.at[buffer].kind == BUFFER_TABLE;
-    const enum kernel_kind kind = fusion_kind(fusion_node(f, v));
+    const enum kernel_kind kind =
+        f->by_library[v] ? KERNEL_LIBRARY : fusion_kind(fusion_node(f, v));
     if (fusion_count(f, v) == 0) {
         f->kernel_of[v] = -1;
         return PHASOR_OK;
@@ -222,7 +223,8 @@ static phasor_status make_kernels(struct fusion *f, const struct targets *copies
         return fail_memory();
     TRY(row_choose(f, row_of));
     for (value v = 1; v < f->graph->nodes.count; v++)
-        if (f->live[v] && f->kept[v] && takes_in_readers(fusion_node(f, v)->op))
+        if (f->live[v] && f->kept[v] && !f->by_library[v] &&
+            takes_in_readers(fusion_node(f, v)->op))
             store_reduction(f, v, stored_by, taken);
     for (value v = 1; v < f->graph->nodes.count; v++)
         if (f->live[v] && f->kept[v])

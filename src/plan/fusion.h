@@ -4,6 +4,7 @@
  *     keep.c    which other values are kept in memory
  *     row.c     reductions that their reader computes
  *     fuse.c    the kernels that compute them
+ *     library.c products that a library makes
  *     reads.c   what a kernel reads
  *     steps.c   the steps: which kernels go out together, which copies need none
  */
@@ -18,13 +19,15 @@ struct fusion {
     const struct plan_options *options;
     int64_t *counts; /* elements */
     bool *live;
-    bool *setup;    /* depends on no input and no state */
-    bool *kept;     /* computed into memory by a kernel */
-    bool *target;   /* kept because an output or a change shows it */
-    int *cost;      /* of computing an element from what is kept */
-    int *users;     /* live readers */
-    int *kernel_of; /* kept value -> its kernel; -1 */
-    int *memory_of; /* root -> index in plan->memories; -1 */
+    bool *setup;          /* depends on no input and no state */
+    bool *kept;           /* computed into memory by a kernel */
+    bool *target;         /* kept because an output or a change shows it */
+    int *cost;            /* of computing an element from what is kept */
+    int *users;           /* live readers */
+    int *kernel_of;       /* kept value -> its kernel; -1 */
+    bool *by_library;     /* products that a library makes */
+    struct layout *views; /* space for layout_along */
+    int *memory_of;       /* root -> index in plan->memories; -1 */
 };
 
 /* One store that somebody outside sees. */
@@ -72,5 +75,11 @@ struct reads {
 phasor_status reads_of_value(const struct plan *plan, value v, struct reads *reads);
 phasor_status reads_of_kernel(const struct plan *plan, const struct kernel *kernel,
                               struct reads *reads);
+/* library.c: which products, once users are counted; what they read is kept in memory; whether the
+ * result may be put into a buffer; the step. */
+phasor_status library_choose(struct fusion *f);
+void library_keep_operands(struct fusion *f, value v);
+bool library_can_store(const struct fusion *f, value v, int buffer);
+phasor_status library_step(struct fusion *f, const struct kernel *kernel, struct step *step);
 /* steps.c: once all kernels are there. */
 phasor_status steps_make(struct fusion *f);

@@ -156,6 +156,8 @@ static bool is_joined_dearly(const struct fusion *f, value v, int64_t cost)
 /* Index operands and sources of special kernels are traced like any other; their result is kept. */
 static void weigh(struct fusion *f, value v)
 {
+    if (f->by_library[v])
+        library_keep_operands(f, v);
     const struct node *n = fusion_node(f, v);
     int64_t cost = op_info[n->op].kind == KIND_MAP ? op_info[n->op].cost : 0;
     for (int i = 0; i < n->argument_count; i++) {
@@ -199,5 +201,5 @@ phasor_status keep_prepare(struct fusion *f)
     find_setup(f, integers);
     count_elements(f);
     count_users(f);
-    return PHASOR_OK;
+    return library_choose(f);
 }

@@ -444,6 +444,7 @@ static void layout_data(struct layouts *l, const struct node *n, struct layout *
 
 /* -- the table --------------------------------------------------------------------------------- */
 
+enum { CHAIN_MAX = 64 };
 typedef void layout_function(struct layouts *, const struct node *, struct layout *);
 
 #define layout_flip layout_like_first
@@ -477,6 +478,29 @@ static layout_function *const functions[OP_COUNT] = {
 #define CORE(name, ...) [OP_##name] = layout_##name,
 #include "graph/ops.def"
 };
+
+bool layout_along(const struct graph *graph, value root, const int64_t *strides, value v,
+                  struct layout *space, struct layout *out)
+{
+    struct layouts layouts = {.graph = graph, .at = space};
+    value chain[CHAIN_MAX];
+    int count = 0;
+    for (value at = v; at != root; at = graph_node(graph, at)->arguments[0]) {
+        if (count == CHAIN_MAX || op_info[graph_node(graph, at)->op].kind != KIND_VIEW)
+            return false;
+        chain[count++] = at;
+    }
+    space[root] = (struct layout){.root = root};
+    memcpy(space[root].strides, strides, (size_t)graph_node(graph, root)->rank * sizeof *strides);
+    while (count > 0) {
+        const value at = chain[--count];
+        layouts.self = at;
+        space[at] = (struct layout){0};
+        functions[graph_node(graph, at)->op](&layouts, graph_node(graph, at), &space[at]);
+    }
+    *out = space[v];
+    return out->root == root;
+}
 
 /* What ends up in an input or a buffer is written where that is: it has its strides, and so have
  * views of it. */

@@ -401,7 +401,8 @@ static phasor_status place_targets(struct fusion *f, const struct targets *targe
 {
     for (size_t i = 0; i < targets->list.count; i++) {
         const struct target *t = &targets->list.at[i];
-        if (f->plan->buffer_of[t->node] < 0 && !fusion_is_leaf(f, t->node)) {
+        const bool aside = f->by_library[t->node] && !library_can_store(f, t->node, t->buffer);
+        if (f->plan->buffer_of[t->node] < 0 && !fusion_is_leaf(f, t->node) && !aside) {
             f->plan->buffer_of[t->node] = t->buffer;
             f->target[t->node] = f->kept[t->node] = true;
         } else {

@@ -39,8 +39,9 @@ struct call_shape {
 
 struct plan_options {
     bool own_outputs;
-    bool generic; /* sizes of the call stay symbols with these values; else they are literals */
-    bool any;     /* generic, and so are strides and alignments of the caller's tensors */
+    bool generic;  /* sizes of the call stay symbols with these values; else they are literals */
+    int libraries; /* that are there: enum library */
+    bool any;      /* generic, and so are strides and alignments of the caller's tensors */
 };
 
 /* -- buffers ----------------------------------------------------------------------------------- */
@@ -81,6 +82,7 @@ enum kernel_kind {
                        the base already */
     KERNEL_COLLECT, /* the same where values combine: adds what is sent to each element */
     KERNEL_DOT,     /* a product of matrices */
+    KERNEL_LIBRARY, /* the same by a vendor library: a step without source */
     KERNEL_SCAN,    /* cumsum, cumprod: a thread a row */
     KERNEL_SORT,    /* sort_index: a thread an element */
     KERNEL_SEARCH   /* argmax, argmin: a thread a row */
@@ -192,6 +194,10 @@ struct layout {
 /* One for each node of the bound graph, in its arena. Dead nodes are left zero. */
 phasor_status layout_infer(const struct graph *graph, const struct call_shape *call,
                            struct arena *arena, struct layout **out);
+/* Of v alone, which is made by views of root, when root has these strides; false where it would be
+ * a copy. space: one for each node, whose values are lost. */
+bool layout_along(const struct graph *graph, value root, const int64_t *strides, value v,
+                  struct layout *space, struct layout *out);
 
 phasor_status plan_fuse(struct plan *plan, const struct call_shape *call,
                         const struct layout *layouts, const struct plan_options *options);
@@ -224,8 +230,14 @@ static inline int64_t plan_size(const struct plan *plan, dim size)
 /* What a step must move: each operand read once, each result written once. */
 static inline int64_t step_bytes(const struct plan *plan, const struct step *step)
 {
-    return step->kind == STEP_KERNEL ? plan_size(plan, plan->kernels.at[step->kernel.index].bytes)
-                                     : 2 * step->copy.nbytes;
+    int64_t nbytes = 0;
+    if (step->kind == STEP_KERNEL)
+        return plan_size(plan, plan->kernels.at[step->kernel.index].bytes);
+    if (step->kind == STEP_COPY)
+        return 2 * step->copy.nbytes;
+    for (int i = 0; i < 3; i++)
+        nbytes += plan->buffers.at[step->library.operands[i]].nbytes;
+    return nbytes;
 }
 static inline uint32_t plan_grid(const struct plan *plan, const struct kernel *kernel)
 {

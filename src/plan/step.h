@@ -11,6 +11,7 @@
  */
 #pragma once
 #include "graph/graph.h"
+#include "library/query.h"
 
 enum step_kind {
     STEP_KERNEL,  /* kernels first..first + count of the plan, in one launch */
@@ -38,6 +39,15 @@ struct step_copy {
     int64_t nbytes;
 };
 
+/* A product of matrices: operands a, b and the result; offsets in bytes from their buffers' first
+ * elements. The scratch is among the writes. */
+struct step_library {
+    struct matmul matmul;
+    int operands[3];
+    int64_t offsets[3];
+    int scratch;
+};
+
 struct step {
     enum step_kind kind;
     bool hoisted; /* once for a specialisation, not once a call */
@@ -47,5 +57,6 @@ struct step {
     union {
         struct step_kernel kernel;
         struct step_copy copy;
+        struct step_library library;
     };
 };

@@ -2,7 +2,8 @@
  *
  *     kernel 0: rotates q    kernel 1: rotates k, reads nothing of kernel 0    one step with blocks
  *                                                                              for each
- *     kernel 2: output 1 is a whole copy of x, in one order of dims            a copy
+ *     kernel 2: a product that a library makes                                 a library call
+ *     kernel 3: output 1 is a whole copy of x, in one order of dims            a copy
  *
  * Neighbours that are maps join when none reads what another of them stores, and none changes what
  * the caller sees in place: blocks of one launch run in any order. */
@@ -104,6 +105,7 @@ static phasor_status reads_and_writes(const struct stepping *s, int first, int c
         reads += s->reads[k].count;
         writes += (size_t)s->plan->kernels.at[k].store_count;
     }
+    writes++; /* scratch */
     step->reads = NEW(arena, struct step_read, reads);
     step->writes = NEW(arena, int, writes);
     if (!step->reads || !step->writes)
@@ -131,7 +133,9 @@ static phasor_status step_add(const struct stepping *s, int first, int count, in
     const struct kernel *kernel = &s->plan->kernels.at[first];
     struct step step = {.kind = STEP_KERNEL, .hoisted = kernel->setup};
     TRY(reads_and_writes(s, first, count, &step));
-    if (count == 1 && is_copy(s->plan, &s->plan->sizes, kernel, &step.copy))
+    if (kernel->kind == KERNEL_LIBRARY)
+        TRY(library_step(s->f, kernel, &step));
+    else if (count == 1 && is_copy(s->plan, &s->plan->sizes, kernel, &step.copy))
         step.kind = STEP_COPY;
     else
         step.kernel = (struct step_kernel){(*kernel_steps)++, first, count};

@@ -24,6 +24,8 @@
 static phasor_status job_key(struct job *job)
 {
     plan_key_begin(job->runtime, "plan 1", "exact ", &job->key);
+    if (program_libraries(job->program))
+        text_format(&job->key, " libraries=%d", program_libraries(job->program));
     text_format(&job->key, " %zu\n", job->call->word_count);
     text_add_bytes(&job->key, job->call->words, job->call->word_count * sizeof *job->call->words);
     text_add_bytes(&job->key, job->program->canonical, job->program->canonical_size);
@@ -79,7 +81,8 @@ phasor_status recipe_from_plan(struct phasor_program *program, const struct call
                                struct recipe *out)
 {
     const struct phasor_runtime *runtime = program->runtime;
-    const struct plan_options options = {.own_outputs = runtime->options.own_outputs};
+    const struct plan_options options = {.own_outputs = runtime->options.own_outputs,
+                                         .libraries = program_libraries(program)};
     struct plan plan = {0};
     phasor_status status =
         plan_make(program_logical(program), program_real(program), shape, &options, &plan);
@@ -98,8 +101,10 @@ static phasor_status class_recipe_once(struct job *job, enum class_effort effort
                                        struct class_recipe *found)
 {
     struct phasor_program *program = job->program;
-    const struct plan_options options = {
-        .own_outputs = job->runtime->options.own_outputs, .generic = true, .any = any};
+    const struct plan_options options = {.own_outputs = job->runtime->options.own_outputs,
+                                         .libraries = program_libraries(program),
+                                         .generic = true,
+                                         .any = any};
     struct plan *plan = memory_new(sizeof *plan);
     if (!plan)
         return fail_memory();

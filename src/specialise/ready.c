@@ -21,7 +21,7 @@ static char *fixed_address(const struct step_maker *m, const struct recipe_buffe
     return m->weights[buffer->index]->bytes + n->attributes.data->offset * dtype_size(n->dtype);
 }
 
-static phasor_status address_put(const struct step_maker *m, int index, int at,
+static phasor_status address_put(const struct step_maker *m, int index, int64_t offset, int at,
                                  struct ready_step *step)
 {
     const struct recipe_buffer *buffer = &m->recipe->buffers[index];
@@ -29,10 +29,14 @@ static phasor_status address_put(const struct step_maker *m, int index, int at,
         return fail(PHASOR_ERROR_FILE, "the plan in the cache names value %d, which is no weight",
                     buffer->index);
     const char *address = fixed_address(m, buffer);
-    memcpy(step->arguments + at, &address, sizeof address);
+    const char *operand = address ? address + offset : NULL;
+    memcpy(step->arguments + at, &operand, sizeof operand);
     if (!address)
-        step->relocations[step->relocation_count++] = (struct relocation){
-            .at = at, .kind = buffer->kind, .index = buffer->index, .offset = buffer->offset};
+        step->relocations[step->relocation_count++] =
+            (struct relocation){.at = at,
+                                .kind = buffer->kind,
+                                .index = buffer->index,
+                                .offset = buffer->offset + offset};
     return PHASOR_OK;
 }
 
@@ -62,7 +66,7 @@ static phasor_status kernel_step(const struct step_maker *m, int k, struct ready
     for (int i = 0; i < kernel->argument_count; i++) {
         const struct recipe_argument *argument = &kernel->arguments[i];
         if (argument->is_buffer)
-            TRY(address_put(m, argument->buffer, ARGUMENT_BYTES * i, step));
+            TRY(address_put(m, argument->buffer, 0, ARGUMENT_BYTES * i, step));
         else
             memcpy(step->arguments + ARGUMENT_BYTES * i, &argument->size, ARGUMENT_BYTES);
     }
@@ -77,8 +81,33 @@ static phasor_status copy_step(const struct step_maker *m, const struct recipe_s
 {
     *step = (struct ready_step){.kind = STEP_COPY, .nbytes = (size_t)from->nbytes};
     TRY(step_open(m, 2 * ARGUMENT_BYTES, 2, step));
-    TRY(address_put(m, from->from, 0, step));
-    return address_put(m, from->to, ARGUMENT_BYTES, step);
+    TRY(address_put(m, from->from, 0, 0, step));
+    return address_put(m, from->to, 0, ARGUMENT_BYTES, step);
+}
+
+static phasor_status library_step_make(const struct step_maker *m, const struct recipe_step *from,
+                                       struct ready_step *step)
+{
+    *step = (struct ready_step){.kind = STEP_LIBRARY};
+    step->library.handle = m->program->runtime->cublaslt;
+    step->library.call = NEW(m->arena, struct matmul_call, 1);
+    if (!step->library.call)
+        return fail_memory();
+    if (!step->library.handle)
+        return fail(PHASOR_NOT_READY, "the plan in the cache calls cuBLASLt, which is not there");
+    TRY(step_open(m, 4 * ARGUMENT_BYTES, 4, step));
+    for (int i = 0; i < 3; i++)
+        TRY(address_put(m, from->library.operands[i], from->library.offsets[i], ARGUMENT_BYTES * i,
+                        step));
+    TRY(address_put(m, from->library.scratch, 0, 3 * ARGUMENT_BYTES, step));
+    return cublaslt_prepare(step->library.handle, &from->library.matmul, step->library.call);
+}
+
+static bool is_empty(const struct recipe *recipe, const struct recipe_step *step)
+{
+    return step->kind == STEP_KERNEL ? recipe->kernels[step->kernel].grid == 0
+           : step->kind == STEP_COPY ? step->nbytes == 0
+                                     : false;
 }
 
 phasor_status ready_steps(const struct step_maker *m, bool hoisted, struct ready_step **steps,
@@ -91,13 +120,12 @@ phasor_status ready_steps(const struct step_maker *m, bool hoisted, struct ready
         return fail_memory();
     for (int i = 0; i < recipe->step_count; i++) {
         const struct recipe_step *step = &recipe->steps[i];
-        const bool empty =
-            step->kind == STEP_KERNEL ? !recipe->kernels[step->kernel].grid : !step->nbytes;
-        if (step->hoisted != hoisted || empty)
+        if (step->hoisted != hoisted || is_empty(recipe, step))
             continue;
         struct ready_step *made = &(*steps)[(*count)++];
-        TRY(step->kind == STEP_KERNEL ? kernel_step(m, step->kernel, made)
-                                      : copy_step(m, step, made));
+        TRY(step->kind == STEP_KERNEL    ? kernel_step(m, step->kernel, made)
+            : step->kind == STEP_LIBRARY ? library_step_make(m, step, made)
+                                         : copy_step(m, step, made));
     }
     return PHASOR_OK;
 }

@@ -155,6 +155,7 @@ phasor_status specialise_plan(struct call *call, struct plan *plan)
     const struct phasor_program *program = call->program;
     const phasor_options *asked = &program->runtime->options;
     const struct plan_options options = {.own_outputs = asked->own_outputs,
+                                         .libraries = program_libraries(program),
                                          .generic = !program_is_exact(program)};
     struct arena arena = {0};
     struct call_shape shape;

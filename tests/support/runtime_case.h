@@ -45,6 +45,7 @@ static inline void stand_ins_use(void)
 {
     setenv("PHASOR_NVRTC", PHASOR_TEST_LIBRARIES "/libphasor_stand_in_nvrtc.so", 1);
     setenv("PHASOR_DRIVER", PHASOR_TEST_LIBRARIES "/libphasor_stand_in_driver.so", 1);
+    setenv("PHASOR_CUBLASLT", PHASOR_TEST_LIBRARIES "/libphasor_stand_in_cublaslt.so", 1);
 }
 
 /* A counter or function of the stand-in driver, which this process has open. */

@@ -209,6 +209,7 @@ CUresult cuMemFreeHost(void *pointer)
 
 struct operation {
     CUfunction function; /* NULL: a copy, or a fill when `from` is NULL too */
+    CUhostFn host;       /* or a function of the host, of `to` */
     unsigned grid, block;
     void *arguments;
     void *to;
@@ -409,7 +410,9 @@ static CUresult operation_run(const struct operation *o)
 {
     if (o->function)
         return stand_in_launch(o->function, o->grid, o->block, o->arguments);
-    if (o->from)
+    if (o->host)
+        o->host(o->to);
+    else if (o->from)
         memmove(o->to, o->from, o->nbytes);
     else
         memset(o->to, o->value, o->nbytes);
@@ -435,6 +438,11 @@ static CUresult operation_issue(CUstream stream, struct operation operation)
     NEED_STREAM(stream);
     return stand_in_capturing(stream) ? operation_add(stream, operation)
                                       : operation_run(&operation);
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
+{
+    return operation_issue(stream, (struct operation){.host = function, .to = data});
 }
 
 /* -- graphs: an executable one is the graph itself --------------------------------------------- */
