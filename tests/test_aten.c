@@ -83,7 +83,7 @@ struct word {
     tensor tensors[WORDS];
     dim sizes[WORDS];
     struct number number;
-    char string[32];
+    char string[64];
 };
 
 /* "[x, None, 2]" without spaces */
@@ -545,6 +545,14 @@ Test(aten, refusals)
         {"y = aten.no_such_operator.default self=x", "no rule for this operator"},
         {"y = aten.fft_fft.default self=z", "Fourier transforms are not supported"},
         {"y = aten._linalg_det.default A=z", "solvers and decompositions"},
+        {"y = aten.linalg_eigvals.default self=z", "solvers and decompositions"},
+        {"y = aten.linalg_none_such.default self=z", "no rule for this operator"},
+        {"y = aten.fft_none_such.default self=z", "no rule for this operator"},
+        {"y = aten.normal_.default self=x", "random numbers are not supported"},
+        {"y = aten.nonzero.default self=x", "the size of its result depends on values"},
+        {"y = aten.nonzero_static.default self=x size=2", "places of what is not zero"},
+        {"y = aten.repeat_interleave.Tensor repeats=i", "give the repeats as one integer"},
+        {"y = aten.matrix_power.default self=p n=-1", "the inverse of a matrix"},
         {"y = aten.mul.Tensor self=h other=1j", "complex32"},
         {"y = aten.complex.default real=h imag=h", "complex32"},
         {"y = aten.view_as_complex.default self=h",
@@ -568,6 +576,48 @@ Test(aten, refusals)
                      OP_unknown);
         program_close(&p);
     }
+}
+
+/* A reason stands for operators that have no row. */
+Test(aten, reasons_are_of_operators_without_a_row)
+{
+    static const char *const rows[] = {
+#define ATEN(target, arguments, builder, op) target,
+#define ATEN_NUMBER(target, arguments, builder, number) target,
+#define REFUSED(operator, reason)
+#include "load/aten.def"
+#undef ATEN
+#undef ATEN_NUMBER
+#undef REFUSED
+    };
+    static const char *const refused[] = {
+#define ATEN(target, arguments, builder, op)
+#define ATEN_NUMBER(target, arguments, builder, number)
+#define REFUSED(operator, reason) operator".",
+#include "load/aten.def"
+#undef ATEN
+#undef ATEN_NUMBER
+#undef REFUSED
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
+            cr_assert(strncmp(rows[k], refused[i], strlen(refused[i])) != 0 ||
+                          strcmp(refused[i], "aten.repeat_interleave.") == 0,
+                      "%s", rows[k]);
+}
+
+/* An operator with an effect is refused as itself; one whose effect is on no value is run. */
+Test(aten, effects)
+{
+    struct program p;
+    program_open(&p);
+    calls_run(&p, "t = with_effects token=d op=\"torch.ops.higher_order.print\" s=\"hello\"\n"
+                  "u,y = with_effects token=t op=\"torch.ops.my.effect.default\" a=x\n"
+                  "v = with_effects token=u op=\"torch.ops.aten._print.default\" s=\"hello\"");
+    cr_assert_eq(p.loader.refusals.count, 1);
+    cr_assert_str_eq(p.loader.refusals.at[0].origin->target, "my.effect.default");
+    cr_assert_eq(name_find(&p, "v", 1)->tensor, name_find(&p, "d", 1)->tensor);
+    program_close(&p);
 }
 
 /* One trouble is told once: what only uses a refused result is no refusal. */

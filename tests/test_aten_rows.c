@@ -19,7 +19,7 @@ static const struct {
 } rows[] = {
 #define ATEN(target, arguments, builder, op) {target, arguments},
 #define ATEN_NUMBER(target, arguments, builder, number) {target, arguments},
-#define REFUSED(prefix, reason)
+#define REFUSED(operator, reason)
 #include "load/aten.def"
 #undef ATEN
 #undef ATEN_NUMBER

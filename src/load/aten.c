@@ -24,20 +24,20 @@ static const struct aten_row rows[] = {
 #define ATEN(target, arguments, builder, op) {target, arguments, build_##builder, OP_##op, 0},
 #define ATEN_NUMBER(target, arguments, builder, number) \
     {target, arguments, build_##builder, OP_none, number},
-#define REFUSED(target, reason)
+#define REFUSED(operator, reason)
 #include "load/aten.def"
 #undef ATEN
 #undef ATEN_NUMBER
 #undef REFUSED
 };
 
-/* Operators that have no row for a reason: by the beginning of their name. */
+/* Operators that have no row for a reason. */
 static const struct {
-    const char *prefix, *reason;
+    const char *operator, * reason;
 } refused[] = {
 #define ATEN(target, arguments, builder, op)
 #define ATEN_NUMBER(target, arguments, builder, number)
-#define REFUSED(prefix, reason) {prefix, reason},
+#define REFUSED(operator, reason) {operator, reason },
 #include "load/aten.def"
 #undef ATEN
 #undef ATEN_NUMBER
@@ -79,10 +79,19 @@ static const struct aten_row *row_find_augmented(const char *target)
     return row_find_exactly(base);
 }
 
+/* aten.pow_.Tensor, which is no other row's: its operator ends in one underscore. */
+static bool name_is_in_place(const char *target)
+{
+    const char *overload = strrchr(target, '.');
+    return strncmp(target, "aten.", 5) == 0 && overload - target > 6 && overload[-1] == '_' &&
+           overload[-2] != '_';
+}
+
 static const struct aten_row *row_find(struct aten *a)
 {
     const char *target = a->call->target;
     const struct aten_row *row = row_find_exactly(target);
+    a->in_place = row && name_is_in_place(target);
     if (!row) {
         row = row_find_without(target, "_copy");
         a->copy = row != NULL;
@@ -95,10 +104,15 @@ static const struct aten_row *row_find(struct aten *a)
     return row;
 }
 
+/* By the operator, whatever its overload, in place or not: aten.normal_.default is aten.normal. */
 static const char *refused_reason(const char *target)
 {
+    const char *overload = strncmp(target, "aten.", 5) == 0 ? strrchr(target, '.') : NULL;
+    const size_t length = overload ? (size_t)(overload - target) : strlen(target);
+    const size_t plain = name_is_in_place(target) ? length - 1 : length;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
-        if (strncmp(target, refused[i].prefix, strlen(refused[i].prefix)) == 0)
+        if (strlen(refused[i].operator) == plain &&
+            strncmp(target, refused[i].operator, plain) == 0)
             return refused[i].reason;
     return "no rule for this operator";
 }

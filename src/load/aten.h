@@ -90,6 +90,8 @@ value aten_number(struct aten *a, enum dtype dtype, double number);
 /* New memory filled with a 0-dim value */
 value aten_full(struct aten *a, value scalar, const dim *sizes, int rank);
 value aten_clone(struct aten *a, value v, enum memory_format format);
+/* A 0-dim tensor as one of a single element: how eager's operators along an axis see it. */
+value aten_with_axis(struct aten *a, value v);
 /* The tensor that an operator starts from when its result is row-major and it writes into that */
 value aten_row_major(struct aten *a, value v);
 /* v, which has the shape of `pattern`, with its order of dims */
@@ -150,7 +152,7 @@ value index_integer(struct aten *a, value index); /* small integer types as i64 
 /* Builders, one for each name in aten.def. */
 #define ATEN(target, arguments, builder, op) void build_##builder(struct aten *a);
 #define ATEN_NUMBER(target, arguments, builder, number) void build_##builder(struct aten *a);
-#define REFUSED(prefix, reason)
+#define REFUSED(operator, reason)
 #include "load/aten.def"
 #undef ATEN
 #undef ATEN_NUMBER

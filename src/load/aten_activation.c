@@ -191,32 +191,100 @@ void build_threshold(struct aten *a)
     aten_new(a, choose(a, two(a, OP_le, x, limit), other, x));
 }
 
-/* log(exp(x) + exp(y)) */
+/* log(exp(x) + exp(y)) of complex numbers: the one with the larger real part, and what the other
+ * adds. Beside an infinite real part, the formula itself; -inf twice is the first. */
+static value log_of_sum_complex(struct aten *a, value x, value y)
+{
+    struct graph *g = a->graph;
+    const value real[2] = {graph_map1(g, OP_real, x), graph_map1(g, OP_real, y)};
+    const value is_less = two(a, OP_lt, real[0], real[1]);
+    const value least = choose(a, is_less, x, y), most = choose(a, is_less, y, x);
+    const value added = graph_map1(g, OP_log1p, graph_map1(g, OP_exp, two(a, OP_sub, least, most)));
+    const value plain =
+        graph_map1(g, OP_log, two(a, OP_add, graph_map1(g, OP_exp, x), graph_map1(g, OP_exp, y)));
+    const value is_equal =
+        two(a, OP_bit_and, two(a, OP_eq, real[0], real[1]), graph_map1(g, OP_is_inf, real[0]));
+    const value infinite = choose(a, with(a, OP_lt, real[0], 0), x, plain);
+    return choose(a, is_equal, infinite, two(a, OP_add, most, added));
+}
+
+/* log(exp(x) + exp(y)) of real numbers: equal ones, infinities among them, are not subtracted. */
+static value log_of_sum(struct aten *a, value x, value y)
+{
+    struct graph *g = a->graph;
+    const value apart = graph_map1(g, OP_neg, graph_map1(g, OP_abs, two(a, OP_sub, x, y)));
+    const value tail = graph_map1(g, OP_log1p, graph_map1(g, OP_exp, apart)),
+                most = two(a, OP_maximum, x, y);
+    return choose(a, two(a, OP_eq, x, y), with(a, OP_add, most, M_LN2), two(a, OP_add, most, tail));
+}
+
 void build_logaddexp(struct aten *a)
 {
     value x[2];
     const enum dtype dtype = aten_pair(a, 0, 1, PAIR_INEXACT, x);
-    const value left = aten_wide(a, x[0]), right = aten_wide(a, x[1]),
+    const value left = aten_wide(a, x[0]), right = aten_wide(a, x[1]);
+    aten_new(a, aten_cast(a,
+                          dtype_is_complex(dtype) ? log_of_sum_complex(a, left, right)
+                                                  : log_of_sum(a, left, right),
+                          dtype));
+}
+
+/* log2(2^x + 2^y) */
+void build_logaddexp2(struct aten *a)
+{
+    struct graph *g = a->graph;
+    value x[2];
+    const enum dtype dtype = aten_pair(a, 0, 1, PAIR_INEXACT, x);
+    const value left = aten_wide(a, x[0]), right = aten_wide(a, x[1]);
+    if (!needs_real(a, left))
+        return;
+    const value apart = graph_map1(g, OP_neg, graph_map1(g, OP_abs, two(a, OP_sub, left, right)));
+    const value tail = graph_map1(g, OP_log1p, graph_map1(g, OP_exp2, apart)),
                 most = two(a, OP_maximum, left, right);
-    const value apart =
-        graph_map1(a->graph, OP_neg, graph_map1(a->graph, OP_abs, two(a, OP_sub, left, right)));
-    const value tail = graph_map1(a->graph, OP_log1p, graph_map1(a->graph, OP_exp, apart));
-    const value sum = choose(a, two(a, OP_eq, left, right), with(a, OP_add, most, M_LN2),
-                             two(a, OP_add, most, tail));
+    const value sum = choose(a, two(a, OP_eq, left, right), with(a, OP_add, most, 1),
+                             two(a, OP_add, most, with(a, OP_mul, tail, 1 / M_LN2)));
     aten_new(a, aten_cast(a, sum, dtype));
 }
 
+/* x * log(y), and 0 where x is 0, whatever y is but NaN. op: log, or log1p for xlog1py */
+void build_xlogy(struct aten *a)
+{
+    struct graph *g = a->graph;
+    value x[2];
+    const enum dtype dtype = aten_pair(a, 0, 1, PAIR_INEXACT, x);
+    const value left = aten_wide(a, x[0]), right = aten_wide(a, x[1]);
+    if (!needs_real(a, left))
+        return;
+    const value product = two(a, OP_mul, left, graph_map1(g, a->op, right));
+    const value zeros = two(a, OP_bit_and, with(a, OP_eq, left, 0),
+                            graph_map1(g, OP_not, graph_map1(g, OP_is_nan, right)));
+    const value zero = aten_number(a, aten_type(a, left), 0);
+    aten_new(a, aten_cast(a, choose(a, zeros, zero, product), dtype));
+}
+
+/* 0 below 0 and of NaN, 1 above; `values` at 0 */
+void build_heaviside(struct aten *a)
+{
+    const value x = aten_value(a, 0), values = aten_value(a, 1);
+    if (!needs_real(a, x))
+        return;
+    const value step = aten_cast(a, with(a, OP_gt, x, 0), aten_type(a, x));
+    aten_new(a, choose(a, with(a, OP_eq, x, 0), aten_cast(a, values, aten_type(a, x)), step));
+}
+
 /* Replaces NaN and infinities; without a replacement for those, the largest and smallest finite
- * numbers. */
+ * numbers. Of complex numbers, in both parts. */
 void build_nan_to_num(struct aten *a)
 {
     static const double largest[DT_COUNT] = {[DT_f16] = 65504,
                                              [DT_bf16] = 0x1.fep127,
                                              [DT_f32] = 0x1.fffffep127,
                                              [DT_f64] = 0x1.fffffffffffffp1023};
-    const value x = aten_value(a, 0);
+    const value given = aten_value(a, 0);
+    const bool complex = dtype_is_complex(aten_type(a, given));
+    const value x = complex ? graph_map1(a->graph, OP_view_as_real, given) : given;
     const enum dtype dtype = aten_type(a, x);
-    if (!needs_real(a, x) || dtype_is_integer(dtype)) {
+    if (dtype_is_integer(dtype)) {
         aten_new(a, x);
         return;
     }
@@ -226,8 +294,11 @@ void build_nan_to_num(struct aten *a)
     value result =
         choose(a, graph_map1(a->graph, OP_is_nan, x), aten_number(a, dtype, replacements[0]), x);
     result = choose(a, with(a, OP_eq, x, INFINITY), aten_number(a, dtype, replacements[1]), result);
-    aten_new(
-        a, choose(a, with(a, OP_eq, x, -INFINITY), aten_number(a, dtype, replacements[2]), result));
+    result =
+        choose(a, with(a, OP_eq, x, -INFINITY), aten_number(a, dtype, replacements[2]), result);
+    aten_new(a, complex ? aten_clone(a, graph_map1(a->graph, OP_view_as_complex, result),
+                                     FORMAT_PRESERVE)
+                        : result);
 }
 
 /* Dropout of a program exported for inference does nothing. */

@@ -250,6 +250,11 @@ value aten_clone(struct aten *a, value v, enum memory_format format)
                      NULL);
 }
 
+value aten_with_axis(struct aten *a, value v)
+{
+    return aten_rank(a, v) ? v : graph_reshape(a->graph, v, &(dim){1}, 1);
+}
+
 /* What is written in place keeps the order of dims that it has. */
 value aten_row_major(struct aten *a, value v)
 {

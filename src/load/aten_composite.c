@@ -314,8 +314,8 @@ void build_vecdot(struct aten *a)
     const bool complex = dtype_is_complex(aten_pair(a, 0, 1, 0, x));
     const value left = complex ? graph_map1(a->graph, OP_conj, x[0]) : x[0];
     const value product = graph_map2(a->graph, OP_mul, left, x[1]);
-    const int axis = aten_axis(a, 2, aten_rank(a, product));
-    aten_new(a, graph_reduce(a->graph, OP_sum, product, &axis, 1, false));
+    const int rank = aten_rank(a, product), axis = aten_axis(a, 2, rank);
+    aten_new(a, graph_reduce(a->graph, OP_sum, product, &axis, rank ? 1 : 0, false));
 }
 
 /* self, vec1, vec2, beta=1, alpha=1 */

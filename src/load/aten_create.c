@@ -470,6 +470,20 @@ void build_roll(struct aten *a)
     }
 }
 
+/* fftshift and ifftshift: self, dim=None: by half of each dim. number: 1 rounds the half up */
+void build_shift_half(struct aten *a)
+{
+    const value x = aten_value(a, 0);
+    dim shifts[RANK_MAX];
+    int axes[RANK_MAX];
+    const int count = aten_axes(a, 1, aten_rank(a, x), false, axes);
+    for (int i = 0; i < count; i++) {
+        const dim size = size_add(a->sizes, aten_shape(a, x)[axes[i]], aten_literal(a, a->number));
+        shifts[i] = size_floordiv(a->sizes, size, aten_literal(a, 2));
+    }
+    aten_new(a, count ? roll_axes(a, x, axes, shifts, count) : x);
+}
+
 /* The file lists pairs from the last dim on; the graph from the first. */
 static void pad_constant(struct aten *a, struct operand filling)
 {

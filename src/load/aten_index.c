@@ -196,12 +196,6 @@ static value as_line(struct aten *a, value index)
     return graph_reshape(a->graph, index, &count, 1);
 }
 
-/* A 0-dim tensor counts as one of one element where an axis is named, and its result is 0-dim. */
-static value with_dims(struct aten *a, value v)
-{
-    return aten_rank(a, v) == 0 ? as_line(a, v) : v;
-}
-
 static value shaped_as(struct aten *a, value v, value pattern)
 {
     return graph_reshape(a->graph, v, aten_shape(a, pattern), aten_rank(a, pattern));
@@ -250,9 +244,9 @@ void build_take(struct aten *a)
  * or not */
 void build_index_write(struct aten *a)
 {
-    const value self = aten_value(a, 0), index = index_integer(a, as_line(a, aten_value(a, 2)));
-    const int axis = aten_axis(a, 1, aten_rank(a, self));
-    const value x = with_dims(a, self);
+    const value given = aten_value(a, 0), x = aten_with_axis(a, given),
+                index = index_integer(a, as_line(a, aten_value(a, 2)));
+    const int axis = aten_axis(a, 1, aten_rank(a, x));
     value source = aten_as(a, aten_operand(a, 3), aten_type(a, x));
     if (a->op == OP_add) {
         const struct operand alpha = aten_operand(a, 4);
@@ -263,19 +257,23 @@ void build_index_write(struct aten *a)
     const value base = a->op == OP_not ? x : aten_row_major(a, x);
     const value put =
         graph_add(a->graph, OP_index_put, DT_bool, (value[]){base, source, index}, 3, &at, NULL);
-    aten_new(a, shaped_as(a, put, self));
+    aten_new(a, shaped_as(a, put, given));
 }
 
-/* gather: self, dim, index */
+/* gather: self, dim, index. The result has the shape of the index; one without elements may have
+ * any. */
 void build_gather(struct aten *a)
 {
-    const value x = aten_value(a, 0), index = index_integer(a, aten_value(a, 2));
-    const int axis = aten_axis(a, 1, aten_rank(a, x));
-    if (aten_rank(a, x) == 0)
-        aten_new(a, x);
-    else
-        aten_new(a, graph_add(a->graph, OP_gather, DT_bool, (value[]){x, index}, 2,
-                              &(struct attributes){.axis = axis}, NULL));
+    const value x = aten_with_axis(a, aten_value(a, 0)), given = aten_value(a, 2),
+                index = aten_with_axis(a, index_integer(a, given));
+    const struct attributes at = {.axis = aten_axis(a, 1, aten_rank(a, x))};
+    if (graph_count(a->graph, index) == 0) {
+        const value none = aten_number(a, aten_type(a, x), 0);
+        aten_new(a, aten_full(a, none, aten_shape(a, given), aten_rank(a, given)));
+        return;
+    }
+    const value picked = graph_add(a->graph, OP_gather, DT_bool, (value[]){x, index}, 2, &at, NULL);
+    aten_new(a, shaped_as(a, picked, given));
 }
 
 /* take_along_dim: gather, with the other dims broadcast */
@@ -308,17 +306,20 @@ void build_take_along(struct aten *a)
 
 static void scatter(struct aten *a, enum scatter_mode mode)
 {
-    const value self = aten_value(a, 0), x = with_dims(a, self);
-    const value index = with_dims(a, index_integer(a, aten_value(a, 2)));
-    const struct operand given = aten_operand(a, 3);
-    value source = aten_as(a, given, aten_type(a, x));
-    const int axis = aten_axis(a, 1, aten_rank(a, self));
-    if (given.is_number || aten_rank(a, source) == 0)
+    const value given = aten_value(a, 0), x = aten_with_axis(a, given),
+                index = aten_with_axis(a, index_integer(a, aten_value(a, 2)));
+    const struct operand operand = aten_operand(a, 3);
+    value source = aten_as(a, operand, aten_type(a, x));
+    const struct attributes at = {.axis = aten_axis(a, 1, aten_rank(a, x)), .flag = mode};
+    if (graph_count(a->graph, index) == 0) {
+        aten_new(a, aten_clone(a, given, FORMAT_CONTIGUOUS));
+        return;
+    }
+    if (operand.is_number || aten_rank(a, source) == 0)
         source = graph_expand(a->graph, source, aten_shape(a, index), aten_rank(a, index));
-    const struct attributes at = {.axis = axis, .flag = mode};
-    const value written = graph_add(a->graph, OP_scatter, DT_bool,
-                                    (value[]){aten_row_major(a, x), index, source}, 3, &at, NULL);
-    aten_new(a, shaped_as(a, written, self));
+    const value put = graph_add(a->graph, OP_scatter, DT_bool,
+                                (value[]){aten_row_major(a, x), index, source}, 3, &at, NULL);
+    aten_new(a, shaped_as(a, put, given));
 }
 
 /* self, dim, index, src or value. op: add for scatter_add */

@@ -114,3 +114,108 @@ void build_outer(struct aten *a)
     else
         aten_refuse(a, "needs two tensors of one dim");
 }
+
+/* -- several products -------------------------------------------------------------------------- */
+
+/* tensors: from the left, or from the right when the last is a vector */
+void build_multi_dot(struct aten *a)
+{
+    const struct argument *list = aten_list(a, 0);
+    const int count = list->count;
+    if (count == 0)
+        return;
+    const bool backwards = aten_rank(a, tensor_get(a->loader, list->tensors[count - 1])) == 1;
+    value product = tensor_get(a->loader, list->tensors[backwards ? count - 1 : 0]);
+    for (int i = 1; i < count; i++) {
+        const value next = tensor_get(a->loader, list->tensors[backwards ? count - 1 - i : i]);
+        product = backwards ? matrix_product(a, next, product) : matrix_product(a, product, next);
+    }
+    aten_new(a, product);
+}
+
+/* self, n: by squares, as eager multiplies */
+void build_matrix_power(struct aten *a)
+{
+    const value x = aten_value(a, 0);
+    const int rank = aten_rank(a, x);
+    const int64_t times = aten_int(a, 1);
+    value square = 0, result = 0;
+    if (rank < 2 || times < 0) {
+        aten_refuse(a, times < 0 ? "the inverse of a matrix is not supported; invert outside of "
+                                   "the program"
+                                 : "needs a matrix");
+        return;
+    }
+    for (int64_t left = times; left > 0; left /= 2) {
+        square = square ? matrix_product(a, square, square) : x;
+        if (left % 2)
+            result = result ? matrix_product(a, result, square) : square;
+    }
+    if (times == 0) { /* ones where row and column meet */
+        const dim *shape = aten_shape(a, x);
+        const value row = graph_unsqueeze(a->graph, graph_iota(a->graph, shape[rank - 2]), 1),
+                    column = graph_iota(a->graph, shape[rank - 1]);
+        const value one = aten_cast(a, graph_map2(a->graph, OP_eq, row, column), aten_type(a, x));
+        result = aten_full(a, one, shape, rank);
+    }
+    aten_new(a, result);
+}
+
+/* self, other, dim: x[i + 1] y[i + 2] - x[i + 2] y[i + 1]. Without a dim, along the first
+ * of size 3 */
+void build_cross(struct aten *a)
+{
+    struct graph *g = a->graph;
+    value x[2], turned[2][2];
+    dim shape[RANK_MAX];
+    aten_pair(a, 0, 1, 0, x);
+    memcpy(shape, aten_shape(a, x[0]), (size_t)aten_rank(a, x[0]) * sizeof *shape);
+    const int rank =
+        aten_broadcast(a, shape, aten_rank(a, x[0]), aten_shape(a, x[1]), aten_rank(a, x[1]));
+    int axis = aten_given(a, 2) ? aten_axis(a, 2, rank) : 0;
+    while (!aten_given(a, 2) && axis < rank && size_value(a->sizes, shape[axis]) != 3)
+        axis++;
+    if (a->reason || axis >= rank || size_value(a->sizes, shape[axis]) != 3) {
+        aten_refuse(a, "needs a dim of size 3");
+        return;
+    }
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++) {
+            const struct attributes at = {.axes = &axis,
+                                          .axis_count = 1,
+                                          .sizes = (dim[]){aten_literal(a, -1 - k)},
+                                          .size_count = 1};
+            const value wide = graph_expand(g, x[i], shape, rank);
+            turned[i][k] = graph_add(g, OP_roll, DT_bool, &wide, 1, &at, NULL);
+        }
+    aten_new(a, graph_map2(g, OP_sub, graph_map2(g, OP_mul, turned[0][0], turned[1][1]),
+                           graph_map2(g, OP_mul, turned[0][1], turned[1][0])));
+}
+
+/* x, N=None, increasing=False: the powers 0 to N - 1 of each element as a running product. number:
+ * 1 for linalg_vander, whose powers always rise */
+void build_vander(struct aten *a)
+{
+    struct graph *g = a->graph;
+    value x = aten_value(a, 0);
+    const int rank = aten_rank(a, x);
+    const enum dtype dtype = dtype_is_integer(aten_type(a, x)) ? DT_i64 : aten_type(a, x);
+    if (rank == 0 || (!a->number && rank != 1)) {
+        aten_refuse(a, "needs a line of numbers");
+        return;
+    }
+    dim shape[RANK_MAX + 1];
+    memcpy(shape, aten_shape(a, x), (size_t)rank * sizeof *shape);
+    const dim count = aten_given(a, 1) ? aten_size(a, 1) : shape[rank - 1];
+    const struct attributes along = {.axis = rank};
+    shape[rank] = size_max(a->sizes, size_sub(a->sizes, count, 1), 0);
+    x = graph_expand(g, graph_unsqueeze(g, aten_cast(a, x, dtype), rank), shape, rank + 1);
+    value parts[2] = {0, graph_add(g, OP_cumprod, DT_bool, &x, 1, &along, NULL)};
+    shape[rank] = size_min(a->sizes, count, 1);
+    parts[0] = graph_expand(g, aten_number(a, dtype, 1), shape, rank + 1);
+    const value rising = graph_concat(g, parts, 2, rank);
+    const struct attributes turn = {.axes = &rank, .axis_count = 1};
+    aten_new(a, a->number || aten_flag(a, 2)
+                    ? rising
+                    : graph_add(g, OP_flip, DT_bool, &rising, 1, &turn, NULL));
+}

@@ -347,30 +347,37 @@ void build_scan(struct aten *a)
                               NULL));
 }
 
-/* self, n=1, dim=-1, prepend=None, append=None */
+/* self, n=1, dim=-1, prepend=None, append=None. Of order 0 the tensor itself, whatever is put
+ * before and behind it. */
 void build_diff(struct aten *a)
 {
+    enum { ORDER_MAX = 64 };
     struct graph *g = a->graph;
+    struct operand parts[3];
+    value joined[3];
+    int count = 0;
     const value x = aten_value(a, 0);
     const int64_t times = aten_int(a, 1);
-    if (aten_rank(a, x) == 0 || times < 0 || times > 64) {
-        aten_refuse(a, "differences of order %lld", (long long)times);
+    if (aten_rank(a, x) == 0 || times < 0 || times > ORDER_MAX) {
+        aten_refuse(a, "differences of order %lld of a tensor of %d dims", (long long)times,
+                    aten_rank(a, x));
         return;
     }
     const int axis = aten_axis(a, 2, aten_rank(a, x));
-    value parts[3], line;
-    int count = 0;
-    if (aten_given(a, 3))
-        parts[count++] = aten_cast(a, aten_value(a, 3), aten_type(a, x));
-    parts[count++] = x;
-    if (aten_given(a, 4))
-        parts[count++] = aten_cast(a, aten_value(a, 4), aten_type(a, x));
-    line = count > 1 ? graph_concat(g, parts, count, axis) : x;
+    for (int i = 0; i < 3 && times > 0; i++) {
+        static const int order[] = {3, 0, 4};
+        if (aten_given(a, order[i]))
+            parts[count++] = aten_operand(a, order[i]);
+    }
+    const enum dtype dtype = times ? aten_promote(a, parts, count) : aten_type(a, x);
+    for (int i = 0; i < count; i++)
+        joined[i] = aten_as(a, parts[i], dtype);
+    value line = count > 1 ? graph_concat(g, joined, count, axis) : x;
     for (int64_t i = 0; i < times && size_value(a->sizes, aten_shape(a, line)[axis]) > 0; i++) {
         const dim length = size_sub(a->sizes, aten_shape(a, line)[axis], 1);
         const value next = graph_slice(g, line, axis, 1, length, 1),
                     before = graph_slice(g, line, axis, 0, length, 1);
-        line = graph_map2(g, aten_type(a, x) == DT_bool ? OP_bit_xor : OP_sub, next, before);
+        line = graph_map2(g, dtype == DT_bool ? OP_bit_xor : OP_sub, next, before);
     }
     aten_new(a, line);
 }

@@ -261,16 +261,18 @@ void build_unbind(struct aten *a)
 
 /* -- windows and diagonals --------------------------------------------------------------------- */
 
+/* Of a 0-dim tensor, windows of 1 or 0 elements without a dim that counts them. */
 void build_unfold(struct aten *a)
 {
     const tensor base = aten_tensor(a, 0);
-    const value x = tensor_get(a->loader, base);
-    if (!has_dims(a, x))
-        return;
+    const value given = tensor_get(a->loader, base), x = aten_with_axis(a, given);
     const struct attributes at = {.axis = aten_axis(a, 1, aten_rank(a, x)),
                                   .length = aten_size(a, 2),
                                   .step = aten_int(a, 3)};
-    aten_view(a, base, graph_add(a->graph, OP_unfold, DT_bool, &x, 1, &at, NULL));
+    if (aten_rank(a, given) == 0)
+        aten_view(a, base, slice_of(a, x, 0, (struct range){0, at.length, 1}));
+    else
+        aten_view(a, base, graph_add(a->graph, OP_unfold, DT_bool, &x, 1, &at, NULL));
 }
 
 /* Arguments first ...: offset, dim1, dim2 */

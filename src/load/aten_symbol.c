@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* -- arithmetic -------------------------------------------------------------------------------- */
 
@@ -313,6 +314,43 @@ void build_autocast(struct aten *a)
                        "run_decompositions()");
     else
         build_region(a);
+}
+
+/* token, operator, its arguments: the operator itself, which is refused by its name where it has no
+ * row. What decides no value (print) does nothing; the token comes out as it came in. */
+void build_effects(struct aten *a)
+{
+    const struct call *outer = a->call;
+    struct call inner = *outer;
+    static const char *const heads[] = {"torch.ops.", "higher_order."};
+    if (outer->argument_count < 2 || outer->result_count < 1 ||
+        outer->arguments[1].kind != ARGUMENT_STRING) {
+        aten_refuse(a, "it names no operator");
+        return;
+    }
+    a->arguments[0] = outer->arguments[0];
+    const char *target = outer->arguments[1].string;
+    for (int i = 0; i < 2; i++)
+        if (strncmp(target, heads[i], strlen(heads[i])) == 0)
+            target += strlen(heads[i]);
+    struct origin *origin = NEW(a->graph->arena, struct origin, 1);
+    char *copy = arena_string(a->graph->arena, target);
+    if (!origin || !copy) {
+        graph_fail(a->graph, fail_memory(), "out of memory");
+        return;
+    }
+    *origin = outer->origin ? *outer->origin : (struct origin){.node = outer->name};
+    origin->target = inner.target = copy;
+    inner.origin = origin;
+    inner.arguments += 2, inner.argument_count -= 2;
+    inner.results++, inner.result_count--;
+    aten_same(a, aten_tensor(a, 0));
+    const phasor_status status = aten_call(a->loader, &inner);
+    if (status != PHASOR_OK) {
+        a->damaged = true;
+        graph_fail(a->graph, status, "%s", message_get());
+    }
+    a->produced = outer->result_count;
 }
 
 /* How often memory that existed before was written. */

@@ -209,7 +209,20 @@ static phasor_status input_user(struct pt2 *p, const json_t *spec)
     return constant_slot(p, number, tag, content);
 }
 
-/* Objects and effect tokens that no operator Phasor knows can use. */
+/* A token orders effects; nothing reads it but with_effects. */
+static phasor_status input_token(struct pt2 *p, const json_t *spec)
+{
+    const char *name;
+    const json_t *argument;
+    struct graph *graph = p->loader.graph;
+    TRY(pt2_field(p, spec, "arg", JSON_OBJECT, &argument));
+    TRY(pt2_string(p, argument, "name", &name));
+    const tensor t = tensor_new(&p->loader, graph_float(graph, DT_f32, 0));
+    TRY(graph_status(graph));
+    return pt2_bind(p, name, (struct binding){.kind = RESULT_TENSOR, .tensor = t});
+}
+
+/* Objects that no operator Phasor knows can use. */
 static phasor_status input_nothing(struct pt2 *p, const json_t *spec)
 {
     (void)p, (void)spec;
@@ -227,7 +240,7 @@ phasor_status pt2_inputs(struct pt2 *p, const json_t *inputs)
                  {"user_input", input_user},
                  {"constant_input", input_constant_value},
                  {"custom_obj", input_nothing},
-                 {"token", input_nothing}};
+                 {"token", input_token}};
     const json_t *spec, *content;
     const char *kind;
     size_t at;
