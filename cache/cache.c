@@ -28,20 +28,28 @@ static int unit_replace(struct cache *cache, const struct cache_unit *unit)
 int cache_unit_insert(struct cache *cache, const struct cache_unit *unit)
 {
     const struct hash checksum = hash_bytes(unit->cubin, unit->cubin_size);
+    const char *options = unit->options ? unit->options : "";
+    const char *source = unit->source ? unit->source : "";
+    const struct unit_resources resources = {unit->registers < 0 ? -1 : unit->registers,
+                                             unit->spill_bytes < 0 ? -1 : unit->spill_bytes,
+                                             unit->shared_bytes < 0 ? -1 : unit->shared_bytes};
     struct store *store = &cache->main;
     int rc = unit_replace(cache, unit);
     if (rc == SQLITE_OK)
-        rc = store_run(store, ADD_UNIT, "tttiduuuhbt", unit->arch, unit->toolchain,
-                       unit->options ? unit->options : "", cache_now(), unit->compile_ms,
-                       unit->registers, unit->spill_bytes, unit->shared_bytes, checksum,
-                       unit->cubin, unit->cubin_size, unit->source ? unit->source : "");
+        rc = store_run(store, ADD_UNIT, "tttiduuuhhbt", unit->arch, unit->toolchain, options,
+                       cache_now(), unit->compile_ms, resources.registers, resources.spill_bytes,
+                       resources.shared_bytes, checksum,
+                       unit_seal(unit->arch, unit->toolchain, options, resources, checksum, source),
+                       unit->cubin, unit->cubin_size, source);
     if (rc != SQLITE_OK)
         return rc;
     const int64_t id = sqlite3_last_insert_rowid(store->db);
     for (int i = 0; i < unit->kernel_count && rc == SQLITE_OK; i++) {
         const struct cache_kernel *kernel = &unit->kernels[i];
-        rc = store_run(store, ADD_KERNEL, "htithb", kernel->key, unit->arch, id, kernel->name,
-                       kernel_seal(checksum, kernel->name), kernel->key_bytes, kernel->key_size);
+        rc = store_run(
+            store, ADD_KERNEL, "htithb", kernel->key, unit->arch, id, kernel->name,
+            kernel_seal(kernel->key, unit->arch, kernel->name, unit->toolchain, options, checksum),
+            kernel->key_bytes, kernel->key_size);
     }
     return rc;
 }
@@ -72,12 +80,12 @@ void cache_put_unit(struct cache *cache, const struct cache_unit *unit)
 }
 
 int cache_plan_insert(struct cache *cache, struct hash key, const void *key_bytes, size_t key_size,
-                      const void *blob, size_t nbytes)
+                      const char *stamp, const void *blob, size_t nbytes)
 {
-    int rc = store_run(&cache->main, DELETE_SAME_PLAN, "hb", key, key_bytes, key_size);
+    int rc = store_run(&cache->main, DELETE_SAME_PLAN, "hbt", key, key_bytes, key_size, stamp);
     if (rc == SQLITE_OK)
-        rc = store_run(&cache->main, ADD_PLAN, "hihbb", key, cache_now(), hash_bytes(blob, nbytes),
-                       key_bytes, key_size, blob, nbytes);
+        rc = store_run(&cache->main, ADD_PLAN, "htihbb", key, stamp, cache_now(),
+                       plan_seal(key, stamp, blob, nbytes), key_bytes, key_size, blob, nbytes);
     return rc == SQLITE_OK ? cache_evict(cache) : rc;
 }
 
@@ -89,7 +97,7 @@ void cache_put_plan(struct cache *cache, struct hash key, const void *key_bytes,
     for (int tries = 0; again && tries < 2; tries++) {
         int rc = cache_write_begin(cache);
         if (rc == SQLITE_OK)
-            rc = cache_plan_insert(cache, key, key_bytes, key_size, blob, nbytes);
+            rc = cache_plan_insert(cache, key, key_bytes, key_size, cache->stamp, blob, nbytes);
         again = cache_write_end(cache, rc, "storing a plan");
     }
     cache_leave(cache);
@@ -146,7 +154,8 @@ void cache_drop_plan(struct cache *cache, struct hash key, const void *key_bytes
     sqlite3_stmt *row;
     cache_enter(cache);
     struct store *store = &cache->main;
-    const int rc = store_find(store, FIND_PLAN, &row, "hb", key, key_bytes, key_size);
+    const int rc =
+        store_find(store, FIND_PLAN, &row, "hbt", key, key_bytes, key_size, cache->stamp);
     if (rc == SQLITE_ROW) {
         const int64_t id = sqlite3_column_int64(row, PLAN_ID);
         sqlite3_reset(row);
@@ -180,15 +189,16 @@ static void *column_copy(sqlite3_stmt *row, int column, size_t *nbytes)
 }
 
 /* The cubin is hashed where SQLite has it, before it is copied. */
-bool cache_kernel_is_whole(sqlite3_stmt *row)
+bool cache_kernel_is_whole(sqlite3_stmt *row, struct hash key, const char *arch)
 {
     const void *cubin = sqlite3_column_blob(row, KERNEL_CUBIN);
     const struct hash checksum =
         hash_bytes(cubin ? cubin : "", (size_t)sqlite3_column_bytes(row, KERNEL_CUBIN));
-    const char *name = (const char *)sqlite3_column_text(row, KERNEL_NAME);
-    return name && sqlite3_column_text(row, KERNEL_TOOLCHAIN) &&
-           store_hash_is(row, KERNEL_CHECKSUM, checksum) &&
-           store_hash_is(row, KERNEL_SEAL, kernel_seal(checksum, name));
+    const char *name = row_text(row, KERNEL_NAME), *options = row_text(row, KERNEL_OPTIONS);
+    const char *toolchain = row_text(row, KERNEL_TOOLCHAIN);
+    return name && toolchain && options && store_hash_is(row, KERNEL_CHECKSUM, checksum) &&
+           store_hash_is(row, KERNEL_SEAL,
+                         kernel_seal(key, arch, name, toolchain, options, checksum));
 }
 
 static phasor_status kernel_take(const struct cache_key_query *query, sqlite3_stmt *row,
@@ -215,12 +225,12 @@ static phasor_status kernel_find(struct cache *cache, struct store *store,
                               query->key_bytes, query->key_size, toolchain);
     if (rc == SQLITE_ROW) {
         const int64_t id = sqlite3_column_int64(row, KERNEL_UNIT);
-        const bool whole = cache_kernel_is_whole(row);
+        const bool whole = cache_kernel_is_whole(row, query->key, query->arch);
         const phasor_status status = whole ? kernel_take(query, row, out) : PHASOR_OK;
         sqlite3_reset(row);
-        if (!whole)
+        if (!whole && !store->other) /* another version may seal its rows in another way */
             row_drop(cache, store, DELETE_UNIT, id, "a damaged kernel");
-        else if (status == PHASOR_OK && store == &cache->main)
+        else if (whole && status == PHASOR_OK && store == &cache->main)
             cache_touch(cache, USE_UNIT, id);
         return status;
     }
@@ -269,25 +279,26 @@ void cache_found_free(struct cache_found *found)
     *found = (struct cache_found){0};
 }
 
-bool cache_plan_is_whole(sqlite3_stmt *row)
+bool cache_plan_is_whole(sqlite3_stmt *row, struct hash key, const char *stamp)
 {
     const void *content = sqlite3_column_blob(row, PLAN_CONTENT);
-    return store_hash_is(
-        row, PLAN_CHECKSUM,
-        hash_bytes(content ? content : "", (size_t)sqlite3_column_bytes(row, PLAN_CONTENT)));
+    return store_hash_is(row, PLAN_SEAL,
+                         plan_seal(key, stamp, content ? content : "",
+                                   (size_t)sqlite3_column_bytes(row, PLAN_CONTENT)));
 }
 
 static phasor_status plan_find(struct cache *cache, struct store *store, struct hash key,
                                const void *key_bytes, size_t key_size, void **blob, size_t *nbytes)
 {
     sqlite3_stmt *row;
-    const int rc = store_find(store, FIND_PLAN, &row, "hb", key, key_bytes, key_size);
+    const int rc =
+        store_find(store, FIND_PLAN, &row, "hbt", key, key_bytes, key_size, cache->stamp);
     if (rc == SQLITE_ROW) {
         const int64_t id = sqlite3_column_int64(row, PLAN_ID);
-        const bool whole = cache_plan_is_whole(row);
+        const bool whole = cache_plan_is_whole(row, key, cache->stamp);
         *blob = whole ? column_copy(row, PLAN_CONTENT, nbytes) : NULL;
         sqlite3_reset(row);
-        if (!whole)
+        if (!whole && !store->other)
             row_drop(cache, store, DELETE_PLAN, id, "a damaged plan");
         else if (*blob && store == &cache->main)
             cache_touch(cache, USE_PLAN, id);
@@ -312,6 +323,28 @@ phasor_status cache_get_plan(struct cache *cache, struct hash key, const void *k
     *found = *blob != NULL;
     cache_leave(cache);
     return status;
+}
+
+/* Of the file and of the layers. */
+phasor_status cache_other_plans(struct cache *cache, struct text *stamp, int64_t *count)
+{
+    *count = 0;
+    cache_enter(cache);
+    for (int i = 0; i <= cache->layer_count; i++) {
+        sqlite3_stmt *row;
+        struct store *store = store_at(cache, i);
+        const int rc = store_find(store, COUNT_OTHER_PLANS, &row, "t", cache->stamp);
+        if (rc == SQLITE_ROW) {
+            if (*count == 0 && row_text(row, 1))
+                text_add(stamp, row_text(row, 1));
+            *count += sqlite3_column_int64(row, 0);
+            sqlite3_reset(row);
+        } else {
+            cache_respond(cache, store, rc, "counting plans");
+        }
+    }
+    cache_leave(cache);
+    return text_status(stamp);
 }
 
 /* -- notes and counters ------------------------------------------------------------------------ */

@@ -17,9 +17,10 @@
  * is PHASOR_ERROR_MEMORY.
  *   - a directory that cannot be used: rows are kept in a ":memory:" database. A file in it that
  *     can be read and is safe serves hits all the same.
- *   - a file that is damaged, is no database of Phasor or has a newer schema is renamed to
+ *   - a file that is damaged, is no database of Phasor or has an older schema is renamed to
  *     phasor.db.broken-N, and a new one is made. A damaged row is deleted. Both count as repairs.
- *   - so is a file that was made to do harm: its tables must be those of schema.sql word for word,
+ *     One with a newer schema is only read; rows that are put are kept in memory.
+ *   - so is renamed a file that was made to do harm: its tables must be those of schema.sql word for word,
  *     views are off, and a statement that does more work than the file's size explains is ended.
  *   - a full disk, or another process that holds the file for seconds: the row is not kept; the
  *     next one is tried again.
@@ -28,7 +29,7 @@
  * (cache_export). They serve hits when the file has none, in this order, and are never written: an
  * exported file is read without locks, from a read-only mount too, any other with mode=ro. What
  * they hold belongs to this user or to root and only its owner can write it; a layer that cannot be
- * used is one warning.
+ * used is one warning; one with another schema is skipped and counted.
  *
  * Location: options.directory, PHASOR_CACHE_DIR, $XDG_CACHE_HOME/phasor, $HOME/.cache/phasor, the
  * home of the user in the password file, else memory. ":memory:" in the first two means memory.
@@ -61,6 +62,8 @@ struct cache_options {
     const char *directory; /* NULL: as above */
     bool trust_directory;  /* no check of owners and modes */
     int64_t max_bytes; /* 0: PHASOR_CACHE_MAX_SIZE ("512M"; "0": none) or 1 GiB; negative: none */
+    const char *stamp; /* of the generator that asks and puts, valid as long as the cache: plans of
+                          another are no hits and are the first to be evicted; NULL: "" */
 };
 
 /* Never fails for trouble with the store. */
@@ -129,6 +132,8 @@ void cache_put_plan(struct cache *cache, struct hash key, const void *key_bytes,
 /* A hit: *found is true and *blob a copy (memory_free); else *blob is NULL. */
 phasor_status cache_get_plan(struct cache *cache, struct hash key, const void *key_bytes,
                              size_t key_size, void **blob, size_t *nbytes, bool *found);
+/* Plans of other generators than options.stamp: how many, and, appended, the stamp of one. */
+phasor_status cache_other_plans(struct cache *cache, struct text *stamp, int64_t *count);
 /* The plan could not be understood: removes it and counts a repair. */
 void cache_drop_plan(struct cache *cache, struct hash key, const void *key_bytes, size_t key_size);
 
@@ -141,7 +146,7 @@ phasor_status cache_get_note(struct cache *cache, const char *name, struct text 
 
 /* -- figures ----------------------------------------------------------------------------------- */
 
-/* Kernels, except for the last two. A foreign hit is a hit as well. */
+/* Kernels, except for the last four. A foreign hit is a hit as well. */
 #define CACHE_COUNTERS(X)                                    \
     X(hits)                                                  \
     X(misses)                                                \
@@ -149,6 +154,7 @@ phasor_status cache_get_note(struct cache *cache, const char *name, struct text 
     X(compiles)                                              \
     X(evictions) /* kernels and plans */                     \
     X(repairs)   /* damaged rows deleted, files set aside */ \
+    X(skipped)   /* read-only layers of another version */   \
     X(refusals)  /* rows not used: by an import, of a read-only layer, by the driver */
 
 struct cache_counters {
@@ -222,11 +228,12 @@ struct cache_row {
     size_t key_size;
     const char *name; /* kernel; of a unit: all names */
     const char *arch, *toolchain, *options, *source;
+    const char *stamp; /* plan: of the generator that made it */
     const void *bytes; /* the cubin, the plan */
     size_t nbytes;
-    bool whole;                                        /* the checksum is that of the bytes */
-    int64_t created, used;                             /* milliseconds since 1970 */
-    double compile_ms;                                 /* of the whole unit */
+    bool whole;            /* the checksum, of a plan the seal, is that of the bytes */
+    int64_t created, used; /* milliseconds since 1970 */
+    double compile_ms;     /* of the whole unit */
     int registers, spill_bytes, shared_bytes, kernels; /* kernels: in its unit */
 };
 enum { CACHE_ROWS_MOST = 32 };

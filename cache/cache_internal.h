@@ -30,6 +30,7 @@ struct cache {
     int layer_count;
     ARRAY(char *) places; /* of PHASOR_CACHE_READONLY_DIRS, absolute */
 
+    const char *stamp; /* of the generator whose plans are hits */
     enum cache_mode mode;
     bool trust;
     bool wants_memory;      /* ":memory:" was asked for by name */
@@ -73,13 +74,13 @@ phasor_status cache_layers_attach(struct cache *cache);
 /* -- cache.c ----------------------------------------------------------------------------------- */
 
 void cache_count(struct cache *cache, const struct cache_counters *more);
-/* Rows of FIND_KERNEL and FIND_PLAN whose checksums are right. */
-bool cache_kernel_is_whole(sqlite3_stmt *row);
-bool cache_plan_is_whole(sqlite3_stmt *row);
+/* Rows of FIND_KERNEL and FIND_PLAN whose checksums and seals are right. */
+bool cache_kernel_is_whole(sqlite3_stmt *row, struct hash key, const char *arch);
+bool cache_plan_is_whole(sqlite3_stmt *row, struct hash key, const char *stamp);
 /* In a transaction. */
 int cache_unit_insert(struct cache *cache, const struct cache_unit *unit);
 int cache_plan_insert(struct cache *cache, struct hash key, const void *key_bytes, size_t key_size,
-                      const void *blob, size_t nbytes);
+                      const char *stamp, const void *blob, size_t nbytes);
 
 /* -- cache_verify.c ---------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
  *     a directory                  ->  its phasor.db
  *     a file                       ->  itself
  *     missing, unsafe, damaged     ->  one warning, and the others serve
+ *     of another version           ->  skipped: a warning, and counted
  *
  * They are asked in order when main has no row. An exported file is opened without locks, so that a
  * read-only mount is enough; any other with mode=ro. */
@@ -92,7 +93,11 @@ static phasor_status file_attach(struct cache *cache, const char *file)
     if (file_is_main(cache, file))
         return PHASOR_OK;
     TRY(layer_check(file, cache->trust));
-    TRY(store_open_layer(&layer, file));
+    const phasor_status status = store_open_layer(&layer, file);
+    if (layer.other)
+        cache_count(cache, &(struct cache_counters){.skipped = 1});
+    if (status != PHASOR_OK)
+        return status;
     cache->layers[cache->layer_count++] = layer;
     return PHASOR_OK;
 }

@@ -3,7 +3,8 @@
  *     a safe directory         -> main is its phasor.db
  *     one that is only read    -> main is in memory, the file is a layer
  *     none, unsafe, unusable   -> main is in memory, one warning
- *     a damaged file           -> renamed to phasor.db.broken-1, main is a new file
+ *     a newer version's file   -> main is in memory, the file is a layer, one warning
+ *     a damaged or older file  -> renamed to phasor.db.broken-1, main is a new file
  *
  * A fork: SQLite's locks belong to a process while its tables of them are copied, so a child would
  * take a lock for its own that is its parent's. Connections are closed before a fork and opened
@@ -109,7 +110,7 @@ static phasor_status layer_open(struct cache *cache, const char *directory, cons
     struct store layer;
     TRY(location_check_directory(directory, cache->trust));
     TRY(location_check_file(file, cache->trust));
-    TRY(store_open_read_only(&layer, file, location_is_frozen(directory, file)));
+    TRY(store_open_read_only(&layer, file, location_is_frozen(directory, file), true));
     cache->layers[cache->layer_count++] = layer;
     return PHASOR_OK;
 }
@@ -428,6 +429,7 @@ phasor_status cache_open(const struct cache_options *options, struct cache **out
     pthread_mutex_lock(&caches_lock);
     cache->process = getpid();
     cache->trust = options->trust_directory;
+    cache->stamp = options->stamp ? options->stamp : "";
     cache->mode = mode_read(cache);
     cache->max_bytes = limit_read(cache, options->max_bytes);
     phasor_status status = cache_locate(cache, options->directory);

@@ -15,11 +15,12 @@ enum { COLUMN_ID, COLUMN_KEY, COLUMN_CANONICAL, COLUMN_NAME, COLUMN_ARCH, COLUMN
 enum { COLUMN_OPTIONS = COLUMN_TOOLCHAIN + 1, COLUMN_SOURCE, COLUMN_BYTES, COLUMN_CREATED };
 enum { COLUMN_USED = COLUMN_CREATED + 1, COLUMN_MS, COLUMN_REGISTERS, COLUMN_SPILL };
 enum { COLUMN_SHARED = COLUMN_SPILL + 1, COLUMN_KERNELS, COLUMN_CHECKSUM };
+enum { COLUMN_STAMP = COLUMN_CHECKSUM + 1 }; /* of a plan, whose seal stands before it */
 
 #define UNIT_COLUMNS                                                                     \
     "u.arch, u.toolchain, u.options, u.source, u.cubin, u.created, coalesce(l.time, 0)," \
     " u.compile_ms, u.registers, u.spill_bytes, u.shared_bytes,"                         \
-    " (SELECT count(*) FROM kernel c WHERE c.unit = u.id), u.checksum"
+    " (SELECT count(*) FROM kernel c WHERE c.unit = u.id), u.checksum, NULL"
 
 static const char kernels_by_prefix_sql[] =
     "SELECT u.id, k.key, k.canonical, k.name, " UNIT_COLUMNS
@@ -28,7 +29,7 @@ static const char kernels_by_prefix_sql[] =
     " WHERE k.key >= ?1 AND k.key <= ?2 ORDER BY k.key, k.id DESC LIMIT ?3";
 static const char plans_by_prefix_sql[] =
     "SELECT p.id, p.key, p.canonical, NULL, NULL, NULL, NULL, NULL, p.content, p.created,"
-    " coalesce(l.time, 0), NULL, NULL, NULL, NULL, 0, p.checksum FROM plan p"
+    " coalesce(l.time, 0), NULL, NULL, NULL, NULL, 0, p.seal, p.stamp FROM plan p"
     " LEFT JOIN last_use l ON l.kind = 1 AND l.id = p.id"
     " WHERE p.key >= ?1 AND p.key <= ?2 ORDER BY p.key, p.id DESC LIMIT ?3";
 static const char next_unit_sql[] =
@@ -81,8 +82,12 @@ static bool row_take(struct arena *arena, sqlite3_stmt *from, bool is_plan, stru
     to->options = bytes_take(arena, from, COLUMN_OPTIONS, NULL);
     to->source = bytes_take(arena, from, COLUMN_SOURCE, NULL);
     to->bytes = bytes_take(arena, from, COLUMN_BYTES, &to->nbytes);
-    to->whole =
-        to->bytes && store_hash_is(from, COLUMN_CHECKSUM, hash_bytes(to->bytes, to->nbytes));
+    to->stamp = bytes_take(arena, from, COLUMN_STAMP, NULL);
+    to->whole = to->bytes && (!is_plan || (to->key_bytes && to->stamp)) &&
+                store_hash_is(from, COLUMN_CHECKSUM,
+                              is_plan ? plan_seal(hash_bytes(to->key_bytes, to->key_size),
+                                                  to->stamp, to->bytes, to->nbytes)
+                                      : hash_bytes(to->bytes, to->nbytes));
     return to->bytes || sqlite3_column_type(from, COLUMN_BYTES) == SQLITE_NULL;
 }
 

@@ -40,9 +40,7 @@ static bool is_same_file(const char *a, const char *b)
 /* What is there already must be an earlier export: nothing else is worth less than a new file. */
 static phasor_status target_check(struct cache *cache, const char *path)
 {
-    struct store old;
     struct stat entry;
-    bool marked = false;
     if (lstat(path, &entry) != 0)
         return errno == ENOENT ? PHASOR_OK : fail(PHASOR_ERROR_FILE, "cannot look at %s: %m", path);
     if (!S_ISREG(entry.st_mode))
@@ -52,12 +50,10 @@ static phasor_status target_check(struct cache *cache, const char *path)
     if (entry.st_size == 0)
         return fail(PHASOR_ERROR_FILE, "%s is empty, not an exported cache, and is not overwritten",
                     path);
-    if (store_open_read_only(&old, path, true) == PHASOR_OK)
-        marked = store_is_marked(&old);
-    store_close(&old, false);
-    return marked ? PHASOR_OK
-                  : fail(PHASOR_ERROR_FILE,
-                         "%s is not an exported cache of Phasor and is not overwritten", path);
+    if (store_file_is_marked(path))
+        return PHASOR_OK;
+    return fail(PHASOR_ERROR_FILE, "%s is not an exported cache of Phasor and is not overwritten",
+                path);
 }
 
 /* Beside the target, so that a rename is enough. "./": a name that begins with "file:" would be an
@@ -222,7 +218,8 @@ static int kernel_is_there(struct cache *cache, sqlite3_stmt *row, const char *t
         store_find(&cache->main, FIND_KERNEL, &found, "htbt", row_key(row),
                    sqlite3_column_text(row, ROW_ARCH), sqlite3_column_blob(row, ROW_CANONICAL),
                    (size_t)sqlite3_column_bytes(row, ROW_CANONICAL), toolchain);
-    *there = rc == SQLITE_ROW && cache_kernel_is_whole(found);
+    *there =
+        rc == SQLITE_ROW && cache_kernel_is_whole(found, row_key(row), row_text(row, ROW_ARCH));
     if (rc == SQLITE_ROW)
         sqlite3_reset(found);
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
@@ -252,29 +249,19 @@ static int kernel_take(struct import *import, sqlite3_stmt *row, const char *too
     return there || kernel_keep(import, row) ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-static const char *unit_text(sqlite3_stmt *row, int column)
-{
-    return (const char *)sqlite3_column_text(row, column);
-}
-
-static int number_or_unknown(sqlite3_stmt *row, int column)
-{
-    return sqlite3_column_type(row, column) == SQLITE_NULL ? -1 : sqlite3_column_int(row, column);
-}
-
 static int unit_put(struct import *import, sqlite3_stmt *row)
 {
     const struct cache_unit unit = {
-        .arch = unit_text(row, UNIT_ARCH),
-        .toolchain = unit_text(row, UNIT_TOOLCHAIN),
-        .options = unit_text(row, UNIT_OPTIONS),
-        .source = unit_text(row, UNIT_SOURCE),
+        .arch = row_text(row, UNIT_ARCH),
+        .toolchain = row_text(row, UNIT_TOOLCHAIN),
+        .options = row_text(row, UNIT_OPTIONS),
+        .source = row_text(row, UNIT_SOURCE),
         .cubin = sqlite3_column_blob(row, UNIT_CUBIN),
         .cubin_size = (size_t)sqlite3_column_bytes(row, UNIT_CUBIN),
         .compile_ms = sqlite3_column_double(row, UNIT_MS),
-        .registers = number_or_unknown(row, UNIT_REGISTERS),
-        .spill_bytes = number_or_unknown(row, UNIT_SPILL),
-        .shared_bytes = number_or_unknown(row, UNIT_SHARED),
+        .registers = row_number(row, UNIT_REGISTERS),
+        .spill_bytes = row_number(row, UNIT_SPILL),
+        .shared_bytes = row_number(row, UNIT_SHARED),
         .kernels = import->kernels.at,
         .kernel_count = (int)import->kernels.count,
     };
@@ -284,7 +271,7 @@ static int unit_put(struct import *import, sqlite3_stmt *row)
 
 static int unit_take(struct import *import, sqlite3_stmt *row)
 {
-    const char *wrong = unit_wrong(row), *toolchain = unit_text(row, UNIT_TOOLCHAIN);
+    const char *wrong = unit_wrong(row), *toolchain = row_text(row, UNIT_TOOLCHAIN);
     const int64_t id = sqlite3_column_int64(row, UNIT_ID);
     int rc = sqlite3_bind_int64(import->of_unit, 1, id);
     import->kernels.count = 0;
@@ -311,8 +298,10 @@ static int plan_take(struct import *import, sqlite3_stmt *row)
     }
     const void *key = sqlite3_column_blob(row, ROW_CANONICAL);
     const size_t size = (size_t)sqlite3_column_bytes(row, ROW_CANONICAL);
-    const int rc = store_find(&cache->main, FIND_PLAN, &found, "hb", row_key(row), key, size);
-    const bool there = rc == SQLITE_ROW && cache_plan_is_whole(found);
+    const char *stamp = row_text(row, PLAN_ROW_STAMP);
+    const int rc =
+        store_find(&cache->main, FIND_PLAN, &found, "hbt", row_key(row), key, size, stamp);
+    const bool there = rc == SQLITE_ROW && cache_plan_is_whole(found, row_key(row), stamp);
     if (rc == SQLITE_ROW)
         sqlite3_reset(found);
     else if (rc != SQLITE_DONE)
@@ -320,7 +309,7 @@ static int plan_take(struct import *import, sqlite3_stmt *row)
     import->out->present += there;
     import->out->plans += !there;
     return there ? SQLITE_OK
-                 : cache_plan_insert(cache, row_key(row), key, size,
+                 : cache_plan_insert(cache, row_key(row), key, size, stamp,
                                      sqlite3_column_blob(row, PLAN_ROW_CONTENT),
                                      (size_t)sqlite3_column_bytes(row, PLAN_ROW_CONTENT));
 }
@@ -371,7 +360,7 @@ static int orphans_refuse(struct import *import)
 }
 
 static const char kernels_of_unit_sql[] =
-    "SELECT k.id, k.key, k.canonical, k.unit, k.arch, k.name, k.seal, u.checksum, u.arch"
+    "SELECT " KERNEL_ROW_COLUMNS
     " FROM kernel k JOIN unit u ON u.id = k.unit WHERE k.unit = ?1 ORDER BY k.id";
 
 static int rows_import(struct import *import, bool *theirs)

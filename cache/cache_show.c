@@ -1,6 +1,7 @@
 /* cache_show.c - the figures and rows of the store, as a table for people or as JSON.
  *
- *     stats   {"kernels": 12, "plans": 3, "bytes": 245760, "hits": 40, ..., "last_trouble": null}
+ *     stats   {"generator": "3f0c...", "kernels": 12, "plans": 3, "other_plans": 0, ...,
+ *              "last_trouble": null}
  *     list    {"kernels": [{"key": "0123...", "name": "map_0", "arch": "sm_90", ...}], "plans":
  * [...]}
  *
@@ -12,7 +13,7 @@
 #include <time.h>
 
 struct figures {
-    int64_t kernels, plans, bytes;
+    int64_t kernels, plans, other_plans, bytes; /* other_plans: of those, of other generators */
     struct cache_counters totals;
     struct text trouble;
 };
@@ -55,10 +56,17 @@ static int trouble_read(struct cache *cache, struct store *store, struct text *o
 
 static int figures_read(struct cache *cache, struct store *store, struct figures *out)
 {
+    sqlite3_stmt *row;
     out->totals = cache->pending;
     int rc = store_number(store, "SELECT total(1) FROM kernel", &out->kernels);
     if (rc == SQLITE_OK)
         rc = store_number(store, "SELECT total(1) FROM plan", &out->plans);
+    if (rc == SQLITE_OK)
+        rc = store_find(store, COUNT_OTHER_PLANS, &row, "t", cache->stamp);
+    if (rc == SQLITE_ROW) {
+        out->other_plans = sqlite3_column_int64(row, 0);
+        rc = sqlite3_reset(row);
+    }
     if (rc == SQLITE_OK)
         rc = store_bytes(store, &out->bytes);
 #define TOTAL_READ(name) \
@@ -69,10 +77,14 @@ static int figures_read(struct cache *cache, struct store *store, struct figures
     return rc == SQLITE_OK ? trouble_read(cache, store, &out->trouble) : rc;
 }
 
-static void stats_write_json(const struct figures *figures, struct text *out)
+static void stats_write_json(struct cache *cache, const struct figures *figures, struct text *out)
 {
-    text_format(out, "{\"kernels\": %" PRId64 ", \"plans\": %" PRId64 ", \"bytes\": %" PRId64,
-                figures->kernels, figures->plans, figures->bytes);
+    text_add(out, "{\"generator\": ");
+    text_add_json_string(out, cache->stamp);
+    text_format(out,
+                ", \"kernels\": %" PRId64 ", \"plans\": %" PRId64 ", \"other_plans\": %" PRId64
+                ", \"bytes\": %" PRId64,
+                figures->kernels, figures->plans, figures->other_plans, figures->bytes);
 #define TOTAL_WRITE(name) text_format(out, ", \"" #name "\": %" PRIu64, figures->totals.name);
     CACHE_COUNTERS(TOTAL_WRITE)
 #undef TOTAL_WRITE
@@ -87,8 +99,10 @@ static void stats_write_json(const struct figures *figures, struct text *out)
 static void stats_write_table(struct cache *cache, const struct figures *figures, struct text *out)
 {
     text_format(out, "%-14s%s\n", "file", cache->file_is_used ? cache->file : ":memory:");
-    text_format(out, "%-14s%" PRId64 "\n%-14s%" PRId64 "\n%-14s%" PRId64 "\n", "kernels",
-                figures->kernels, "plans", figures->plans, "bytes", figures->bytes);
+    text_format(out, "%-14s%s\n", "generator", cache->stamp);
+    text_format(out, "%-14s%" PRId64 "\n%-14s%" PRId64 "\n%-14s%" PRId64 "\n%-14s%" PRId64 "\n",
+                "kernels", figures->kernels, "plans", figures->plans, "other plans",
+                figures->other_plans, "bytes", figures->bytes);
 #define TOTAL_WRITE(name) text_format(out, "%-14s%" PRIu64 "\n", #name, figures->totals.name);
     CACHE_COUNTERS(TOTAL_WRITE)
 #undef TOTAL_WRITE
@@ -104,7 +118,7 @@ static phasor_status stats_show(struct cache *cache, bool json, struct text *out
     phasor_status status =
         rc == SQLITE_OK ? text_status(&figures.trouble) : show_fail(cache, store, rc);
     if (status == PHASOR_OK && json)
-        stats_write_json(&figures, out);
+        stats_write_json(cache, &figures, out);
     else if (status == PHASOR_OK)
         stats_write_table(cache, &figures, out);
     text_free(&figures.trouble);

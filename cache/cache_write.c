@@ -140,17 +140,24 @@ static int last_use_complete(struct cache *cache)
     return store_execute(&cache->main, sql);
 }
 
-/* The oldest rows first, and how many kernels or plans go with each. */
-static int victims_find(struct cache *cache, struct victim victims[EVICT_AT_ONCE], int *count)
+/* How many kernels or plans go with each. Plans of other generators go first, since nothing here
+ * asks for them. */
+static const char other_plans_sql[] =
+    "SELECT 1, id, 1 FROM plan WHERE stamp < ?2 OR stamp > ?2 LIMIT ?1";
+static const char oldest_sql[] =
+    "SELECT kind, id, CASE kind WHEN 0 THEN"
+    " (SELECT count(*) FROM kernel WHERE unit = last_use.id) ELSE 1 END"
+    " FROM last_use ORDER BY time, kind DESC, id LIMIT ?1";
+
+static int victims_find(struct cache *cache, const char *sql, struct victim victims[EVICT_AT_ONCE],
+                        int *count)
 {
     sqlite3_stmt *row = NULL;
-    int rc = store_prepare(&cache->main,
-                           "SELECT kind, id, CASE kind WHEN 0 THEN"
-                           " (SELECT count(*) FROM kernel WHERE unit = last_use.id) ELSE 1 END"
-                           " FROM last_use ORDER BY time, kind DESC, id LIMIT ?1",
-                           &row);
+    int rc = store_prepare(&cache->main, sql, &row);
     if (rc == SQLITE_OK)
         rc = sqlite3_bind_int(row, 1, EVICT_AT_ONCE);
+    if (rc == SQLITE_OK && sqlite3_bind_parameter_count(row) == 2)
+        rc = sqlite3_bind_text(row, 2, cache->stamp, -1, SQLITE_STATIC);
     for (*count = 0; rc == SQLITE_OK && *count < EVICT_AT_ONCE;) {
         const int step = sqlite3_step(row);
         if (step == SQLITE_ROW)
@@ -178,24 +185,30 @@ static int victim_delete(struct cache *cache, const struct victim *victim)
     return rc;
 }
 
-/* Deletes oldest rows until at most `target` bytes are used, or none is left. */
-static int rows_evict(struct cache *cache, int64_t target)
+/* Deletes what the SQL finds until at most `target` bytes are used, or none of it is left. */
+static int found_evict(struct cache *cache, const char *sql, int64_t target, int64_t *used)
 {
     struct victim victims[EVICT_AT_ONCE];
-    int count = 0;
+    int rc = SQLITE_OK, count = 1;
+    while (rc == SQLITE_OK && count > 0 && *used > target) {
+        rc = victims_find(cache, sql, victims, &count);
+        for (int i = 0; rc == SQLITE_OK && i<count && * used> target; i++) {
+            rc = victim_delete(cache, &victims[i]);
+            if (rc == SQLITE_OK)
+                rc = store_bytes(&cache->main, used);
+        }
+    }
+    return rc;
+}
+
+static int rows_evict(struct cache *cache, int64_t target)
+{
     int64_t used = INT64_MAX;
     int rc = last_use_complete(cache);
     if (rc == SQLITE_OK)
-        rc = victims_find(cache, victims, &count);
-    for (int i = 0; rc == SQLITE_OK && i < count && used > target; i++) {
-        rc = victim_delete(cache, &victims[i]);
-        if (rc == SQLITE_OK)
-            rc = store_bytes(&cache->main, &used);
-        if (i + 1 == count && rc == SQLITE_OK && used > target) {
-            rc = victims_find(cache, victims, &count);
-            i = -1;
-        }
-    }
+        rc = found_evict(cache, other_plans_sql, target, &used);
+    if (rc == SQLITE_OK)
+        rc = found_evict(cache, oldest_sql, target, &used);
     return rc;
 }
 

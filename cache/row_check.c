@@ -1,38 +1,77 @@
 /* row_check.c - see row_check.h.
  *
- *     unit     nothing is missing, the checksum is the cubin's, some kernel needs it
- *     kernel   the key is the hash of the canonical key, the seal ties it to its unit's cubin
- *     plan     the key as above, the checksum is the content's
+ *     unit     nothing is missing, the checksum is the cubin's, the seal that of the rest, some
+ *              kernel needs it
+ *     kernel   the key is the hash of the canonical key, the seal ties it to key, name and unit
+ *     plan     the key as above, the seal ties it to the stamp and the content
  *
- * The seal is made with the checksum that stands in the unit: a damaged cubin is one bad row, not
- * two. */
+ * A kernel's seal is made with the checksum that stands in the unit: a damaged cubin is one bad
+ * row, not two. */
 #include "cache/row_check.h"
 
 #include "cache/schema.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 const char units_sql[] =
     "SELECT id, arch, toolchain, options, created, compile_ms, registers, spill_bytes,"
-    " shared_bytes, checksum, cubin, source,"
+    " shared_bytes, checksum, seal, cubin, source,"
     " (SELECT count(*) FROM kernel WHERE kernel.unit = unit.id) FROM unit WHERE id > ?1"
     " ORDER BY id";
 const char kernels_sql[] =
-    "SELECT k.id, k.key, k.canonical, k.unit, k.arch, k.name, k.seal, u.checksum, u.arch"
-    " FROM kernel k LEFT JOIN unit u ON u.id = k.unit ORDER BY k.id";
-const char plans_sql[] =
-    "SELECT id, key, canonical, created, checksum, content FROM plan ORDER BY id";
+    "SELECT " KERNEL_ROW_COLUMNS " FROM kernel k LEFT JOIN unit u ON u.id = k.unit ORDER BY k.id";
+const char plans_sql[] = "SELECT id, key, canonical, stamp, seal, content FROM plan ORDER BY id";
 
 /* -- one row ----------------------------------------------------------------------------------- */
 
-/* One flipped bit turns an entry name or a unit's number into another valid one. */
-struct hash kernel_seal(struct hash checksum, const char *name)
+/* Of the parts' hashes: no part can lend a byte to its neighbour. */
+static struct hash parts_hash(const struct hash *parts, int count)
 {
-    unsigned char parts[32];
-    store_hash_write(checksum, parts);
-    store_hash_write(hash_bytes(name, strlen(name)), parts + 16);
-    return hash_bytes(parts, sizeof parts);
+    unsigned char bytes[16 * 8];
+    for (int i = 0; i < count; i++)
+        store_hash_write(parts[i], bytes + 16 * i);
+    return hash_bytes(bytes, 16 * (size_t)count);
+}
+
+static struct hash text_hash(const char *text)
+{
+    return hash_bytes(text, strlen(text));
+}
+
+struct hash unit_seal(const char *arch, const char *toolchain, const char *options,
+                      struct unit_resources resources, struct hash checksum, const char *source)
+{
+    char numbers[64];
+    snprintf(numbers, sizeof numbers, "%d %d %d", resources.registers, resources.spill_bytes,
+             resources.shared_bytes);
+    return parts_hash((struct hash[]){text_hash(arch), text_hash(toolchain), text_hash(options),
+                                      text_hash(numbers), checksum, text_hash(source)},
+                      6);
+}
+
+struct hash kernel_seal(struct hash key, const char *arch, const char *name, const char *toolchain,
+                        const char *options, struct hash checksum)
+{
+    return parts_hash((struct hash[]){key, text_hash(arch), text_hash(name), text_hash(toolchain),
+                                      text_hash(options), checksum},
+                      6);
+}
+
+struct hash plan_seal(struct hash key, const char *stamp, const void *content, size_t nbytes)
+{
+    return parts_hash((struct hash[]){key, text_hash(stamp), hash_bytes(content, nbytes)}, 3);
+}
+
+const char *row_text(sqlite3_stmt *row, int column)
+{
+    return (const char *)sqlite3_column_text(row, column);
+}
+
+int row_number(sqlite3_stmt *row, int column)
+{
+    return sqlite3_column_type(row, column) == SQLITE_NULL ? -1 : sqlite3_column_int(row, column);
 }
 
 static struct hash column_hash(sqlite3_stmt *row, int column)
@@ -64,6 +103,18 @@ static bool hash_read(sqlite3_stmt *row, int column, struct hash *out)
     return true;
 }
 
+static bool unit_seal_is_right(sqlite3_stmt *row)
+{
+    const struct unit_resources resources = {
+        row_number(row, UNIT_REGISTERS), row_number(row, UNIT_SPILL), row_number(row, UNIT_SHARED)};
+    struct hash checksum;
+    return hash_read(row, UNIT_CHECKSUM, &checksum) &&
+           store_hash_is(row, UNIT_SEAL,
+                         unit_seal(row_text(row, UNIT_ARCH), row_text(row, UNIT_TOOLCHAIN),
+                                   row_text(row, UNIT_OPTIONS), resources, checksum,
+                                   row_text(row, UNIT_SOURCE)));
+}
+
 const char *unit_wrong(sqlite3_stmt *row)
 {
     if (!column_is_text(row, UNIT_ARCH) || !column_is_text(row, UNIT_TOOLCHAIN) ||
@@ -73,6 +124,8 @@ const char *unit_wrong(sqlite3_stmt *row)
         return "its cubin or checksum is missing";
     if (!store_hash_is(row, UNIT_CHECKSUM, column_hash(row, UNIT_CUBIN)))
         return "the checksum is not that of its cubin";
+    if (!unit_seal_is_right(row))
+        return "its seal is not that of its arch, toolchain, options, resources and source";
     if (sqlite3_column_int64(row, UNIT_KERNELS) == 0)
         return "no kernel belongs to it";
     return NULL;
@@ -81,9 +134,9 @@ const char *unit_wrong(sqlite3_stmt *row)
 const char *kernel_wrong(sqlite3_stmt *row)
 {
     struct hash checksum;
-    const char *name = (const char *)sqlite3_column_text(row, ROW_NAME);
-    const char *arch = (const char *)sqlite3_column_text(row, ROW_ARCH);
-    const char *unit_arch = (const char *)sqlite3_column_text(row, ROW_UNIT_ARCH);
+    const char *name = row_text(row, ROW_NAME), *arch = row_text(row, ROW_ARCH);
+    const char *unit_arch = row_text(row, ROW_UNIT_ARCH);
+    const char *toolchain = row_text(row, ROW_TOOLCHAIN), *options = row_text(row, ROW_OPTIONS);
     if (!column_is_blob(row, ROW_KEY) || !column_is_blob(row, ROW_CANONICAL) || !name || !arch)
         return "its key, canonical key, name or arch is missing";
     if (!store_hash_is(row, ROW_KEY, column_hash(row, ROW_CANONICAL)))
@@ -92,9 +145,11 @@ const char *kernel_wrong(sqlite3_stmt *row)
         return "its unit is missing";
     if (!unit_arch || strcmp(arch, unit_arch) != 0)
         return "its arch is not that of its unit";
-    if (!hash_read(row, ROW_CHECKSUM, &checksum) ||
-        !store_hash_is(row, ROW_SEAL, kernel_seal(checksum, name)))
-        return "its seal is not that of its cubin and name";
+    if (!toolchain || !options || !hash_read(row, ROW_CHECKSUM, &checksum) ||
+        !store_hash_is(
+            row, ROW_SEAL,
+            kernel_seal(column_hash(row, ROW_CANONICAL), arch, name, toolchain, options, checksum)))
+        return "its seal is not that of its key, name and unit";
     return NULL;
 }
 
@@ -104,10 +159,14 @@ const char *plan_wrong(sqlite3_stmt *row)
         return "its key or canonical key is missing";
     if (!store_hash_is(row, ROW_KEY, column_hash(row, ROW_CANONICAL)))
         return "its key is not the hash of its canonical key";
-    if (!column_is_blob(row, PLAN_ROW_CONTENT) || !column_is_blob(row, PLAN_ROW_CHECKSUM))
-        return "its content or checksum is missing";
-    if (!store_hash_is(row, PLAN_ROW_CHECKSUM, column_hash(row, PLAN_ROW_CONTENT)))
-        return "the checksum is not that of its content";
+    if (!column_is_blob(row, PLAN_ROW_CONTENT) || !column_is_blob(row, PLAN_ROW_SEAL) ||
+        !column_is_text(row, PLAN_ROW_STAMP))
+        return "its content, stamp or seal is missing";
+    if (!store_hash_is(row, PLAN_ROW_SEAL,
+                       plan_seal(column_hash(row, ROW_CANONICAL), row_text(row, PLAN_ROW_STAMP),
+                                 sqlite3_column_blob(row, PLAN_ROW_CONTENT),
+                                 (size_t)sqlite3_column_bytes(row, PLAN_ROW_CONTENT))))
+        return "its seal is not that of its key, stamp and content";
     return NULL;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "cache/store.h"
 
-enum { SCHEMA_APPLICATION = 1346917202, SCHEMA_VERSION = 1 }; /* as in schema.sql */
+enum { SCHEMA_APPLICATION = 1346917202, SCHEMA_VERSION = 2 }; /* as in schema.sql */
 
 /* The file is of this version, and each table, index and trigger in it is a statement of schema.sql
  * word for word; nothing is missing and nothing is more. Views and virtual tables, whose reading

@@ -6,10 +6,11 @@
 -- `xxh128sum` prints). Columns that are read on a hit stand before long ones that are not, so that
 -- a hit does not walk over them.
 --
--- Whoever changes a table raises user_version here and SCHEMA in store.c, and says there what
--- becomes of files of the older number.
+-- A file is ours when its statements are those below, comments included. Whoever changes one raises
+-- user_version here and SCHEMA_VERSION in schema.h: files of a lower number are set aside, those of
+-- a higher one are only read.
 PRAGMA application_id = 1346917202; -- "PHSR"
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 
 CREATE TABLE unit (
     id INTEGER PRIMARY KEY,
@@ -22,6 +23,7 @@ CREATE TABLE unit (
     spill_bytes INTEGER,
     shared_bytes INTEGER,
     checksum BLOB, -- of the cubin
+    seal BLOB,     -- over arch, toolchain, options, resources, checksum and source
     cubin BLOB,
     source TEXT
 );
@@ -32,7 +34,7 @@ CREATE TABLE kernel (
     arch TEXT NOT NULL,
     unit INTEGER NOT NULL REFERENCES unit (id) ON DELETE CASCADE,
     name TEXT NOT NULL,    -- entry name in the cubin
-    seal BLOB NOT NULL,    -- hash of the unit's checksum and the name: ties the row to that cubin
+    seal BLOB NOT NULL,    -- over key, arch, name and the unit's toolchain, options and checksum
     canonical BLOB NOT NULL -- the key itself, compared on every hit
 );
 CREATE INDEX kernel_key ON kernel (key, arch);
@@ -41,12 +43,14 @@ CREATE INDEX kernel_unit ON kernel (unit);
 CREATE TABLE plan (
     id INTEGER PRIMARY KEY,
     key BLOB NOT NULL,
+    stamp TEXT NOT NULL, -- of the generator that made it: for another one it is no hit
     created INTEGER NOT NULL,
-    checksum BLOB, -- of the content
+    seal BLOB, -- over key, stamp and content
     canonical BLOB NOT NULL,
     content BLOB
 );
 CREATE INDEX plan_key ON plan (key);
+CREATE INDEX plan_stamp ON plan (stamp);
 
 -- When a row was last used. It stands beside the rows because an update of a row writes all of it,
 -- cubin included.

@@ -17,27 +17,30 @@ enum { LOOKUP_WORK = 2000000, WALK_WORK = 8000000, WALK_WORK_A_BYTE = 4 };
 
 /* The newest kernel first: its rowid is the last part of the index, so nothing is sorted. */
 static const char *const statement_text[STATEMENTS] = {
-    [FIND_KERNEL] = "SELECT u.id, u.checksum, u.cubin, u.toolchain, k.name, k.seal FROM kernel k "
-                    "JOIN unit u ON u.id = k.unit"
-                    " WHERE k.key = ?1 AND k.arch = ?2 AND k.canonical = ?3 AND (?4 IS NULL OR "
-                    "u.toolchain = ?4)"
-                    " ORDER BY k.id DESC LIMIT 1",
-    [FIND_PLAN] = "SELECT id, checksum, content FROM plan WHERE key = ?1 AND canonical = ?2 ORDER "
-                  "BY id DESC LIMIT 1",
+    [FIND_KERNEL] =
+        "SELECT u.id, u.checksum, u.cubin, u.toolchain, k.name, k.seal, u.options FROM kernel k "
+        "JOIN unit u ON u.id = k.unit"
+        " WHERE k.key = ?1 AND k.arch = ?2 AND k.canonical = ?3 AND (?4 IS NULL OR "
+        "u.toolchain = ?4)"
+        " ORDER BY k.id DESC LIMIT 1",
+    [FIND_PLAN] =
+        "SELECT id, seal, content FROM plan WHERE key = ?1 AND canonical = ?2 AND stamp = "
+        "?3 ORDER BY id DESC LIMIT 1",
+    [COUNT_OTHER_PLANS] = "SELECT count(*), max(stamp) FROM plan WHERE stamp < ?1 OR stamp > ?1",
     [FIND_NOTE] = "SELECT value FROM note WHERE name = ?1",
     [ADD_UNIT] = "INSERT INTO unit (arch, toolchain, options, created, compile_ms, registers, "
-                 "spill_bytes, shared_bytes,"
-                 " checksum, cubin, source) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                 "spill_bytes, shared_bytes, checksum, seal, cubin, source)"
+                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     [ADD_KERNEL] = "INSERT INTO kernel (key, arch, unit, name, seal, canonical) VALUES (?1, ?2, "
                    "?3, ?4, ?5, ?6)",
-    [ADD_PLAN] =
-        "INSERT INTO plan (key, created, checksum, canonical, content) VALUES (?1, ?2, ?3, ?4, ?5)",
+    [ADD_PLAN] = "INSERT INTO plan (key, stamp, created, seal, canonical, content) VALUES (?1, ?2, "
+                 "?3, ?4, ?5, ?6)",
     [DELETE_KERNEL] = "DELETE FROM kernel WHERE key = ?1 AND arch = ?2 AND canonical = ?3"
                       " AND (SELECT toolchain FROM unit WHERE id = kernel.unit) = ?4",
     [DELETE_UNIT] = "DELETE FROM unit WHERE id = ?1",
     [DELETE_KERNEL_ROW] = "DELETE FROM kernel WHERE id = ?1",
     [DELETE_PLAN] = "DELETE FROM plan WHERE id = ?1",
-    [DELETE_SAME_PLAN] = "DELETE FROM plan WHERE key = ?1 AND canonical = ?2",
+    [DELETE_SAME_PLAN] = "DELETE FROM plan WHERE key = ?1 AND canonical = ?2 AND stamp = ?3",
     [SET_LAST_USE] = "UPDATE last_use SET time = ?1 WHERE kind = ?2 AND id = ?3",
     [DELETE_LAST_USE] = "DELETE FROM last_use WHERE kind = ?1 AND id = ?2",
     [ADD_COUNTER] = "INSERT INTO counter VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = "

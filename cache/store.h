@@ -11,9 +11,10 @@
 #include <sys/types.h>
 
 enum statement {
-    FIND_KERNEL, /* key, arch, canonical, toolchain or NULL -> columns KERNEL_* */
-    FIND_PLAN,   /* key, canonical -> columns PLAN_* */
-    FIND_NOTE,   /* name -> value */
+    FIND_KERNEL,       /* key, arch, canonical, toolchain or NULL -> columns KERNEL_* */
+    FIND_PLAN,         /* key, canonical, stamp -> columns PLAN_* */
+    COUNT_OTHER_PLANS, /* stamp -> how many are of another, one of those stamps */
+    FIND_NOTE,         /* name -> value */
     ADD_UNIT,
     ADD_KERNEL,
     ADD_PLAN,
@@ -21,7 +22,7 @@ enum statement {
     DELETE_UNIT,       /* id */
     DELETE_KERNEL_ROW, /* id */
     DELETE_PLAN,       /* id */
-    DELETE_SAME_PLAN,  /* key, canonical */
+    DELETE_SAME_PLAN,  /* key, canonical, stamp */
     SET_LAST_USE,      /* time, kind, id */
     DELETE_LAST_USE,   /* kind, id */
     ADD_COUNTER,       /* name, increment */
@@ -29,7 +30,8 @@ enum statement {
     STATEMENTS
 };
 enum { KERNEL_UNIT, KERNEL_CHECKSUM, KERNEL_CUBIN, KERNEL_TOOLCHAIN, KERNEL_NAME, KERNEL_SEAL };
-enum { PLAN_ID, PLAN_CHECKSUM, PLAN_CONTENT };
+enum { KERNEL_OPTIONS = KERNEL_SEAL + 1 };
+enum { PLAN_ID, PLAN_SEAL, PLAN_CONTENT };
 enum { USE_UNIT, USE_PLAN }; /* last_use.kind */
 
 enum { BUSY_WAIT_MS = 10000, BUSY_WAIT_SHORT_MS = 200 };
@@ -39,7 +41,8 @@ struct store {
     sqlite3_stmt *statements[STATEMENTS];
     int64_t *work_left; /* of the running statement, see store.c */
     bool is_file;       /* that rows can be put into */
-    bool broken; /* the file that was just refused is damaged, foreign or newer: set it aside */
+    bool broken; /* the file that was just refused is damaged, foreign or older: set it aside */
+    bool other;  /* it is of another version, older or newer */
     dev_t device;
     ino_t inode; /* which file this was, whatever its name is now */
 };
@@ -48,14 +51,17 @@ phasor_status store_open_memory(struct store *store);
 /* wal: the file system is local. The file exists (location_make_file); an empty one gets the
  * schema. */
 phasor_status store_open_file(struct store *store, const char *path, bool wal);
-/* frozen: nobody can write it (location_is_frozen). */
-phasor_status store_open_read_only(struct store *store, const char *path, bool frozen);
-/* A file that is only read: frozen when it is marked as an export and no journal waits beside it.
- */
+/* frozen: nobody can write it (location_is_frozen). newer: a file of a newer version will do, with
+ * whatever can be found in it. */
+phasor_status store_open_read_only(struct store *store, const char *path, bool frozen, bool newer);
+/* A file of this version that is only read: frozen when it is marked as an export and no journal
+ * waits beside it. */
 phasor_status store_open_layer(struct store *store, const char *path);
 /* The note of an exported file. Whoever opens such a file to write removes it. */
 #define EXPORT_MARK "export"
 bool store_is_marked(struct store *store);
+/* Of a closed file, of any version. */
+bool store_file_is_marked(const char *path);
 /* The file's name, or ":memory:". Valid as long as it is open. */
 const char *store_name(const struct store *store);
 /* tidy: leave nothing but the database itself, if this is its last user. Not for a damaged file,

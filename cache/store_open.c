@@ -1,8 +1,9 @@
 /* store_open.c - opens a database so that many processes can share it, and closes it.
  *
- *     an empty file          ->  tables of schema.sql
- *     a file of this schema  ->  as it is
- *     anything else          ->  refused with `broken`
+ *     an empty file              ->  tables of schema.sql
+ *     a file of this version     ->  as it is
+ *     one of a newer version     ->  refused; it can be opened to be read
+ *     anything else, older ones  ->  refused with `broken`
  *
  * The order of opening matters: the busy timeout stands before everything that can wait,
  * auto_vacuum before the first table, and the schema is looked at again inside the write
@@ -52,6 +53,7 @@ static int store_configure(struct store *store)
         sqlite3_db_config(store->db, settings[i].setting, settings[i].value, NULL);
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         sqlite3_limit(store->db, limits[i].limit, limits[i].most);
+    sqlite3_drop_modules(store->db, NULL); /* no virtual tables */
     store->work_left = memory_new(sizeof *store->work_left);
     if (!store->work_left)
         return SQLITE_NOMEM;
@@ -89,12 +91,14 @@ static bool identity_is_empty(const struct identity *identity)
 }
 
 static phasor_status store_check_identity(struct store *store, const char *path,
-                                          const struct identity *identity)
+                                          const struct identity *identity, bool newer)
 {
-    if (identity->application == SCHEMA_APPLICATION && identity->ours)
+    const bool known = identity->application == SCHEMA_APPLICATION;
+    store->other = known && identity->schema > 0 && identity->schema != SCHEMA_VERSION;
+    if (known && (identity->ours || (newer && identity->schema > SCHEMA_VERSION)))
         return PHASOR_OK;
-    store->broken = true;
-    if (identity->application != SCHEMA_APPLICATION)
+    store->broken = !store->other || identity->schema < SCHEMA_VERSION;
+    if (!known)
         return fail(PHASOR_ERROR_FILE, "%s is not a cache of Phasor", path);
     if (identity->schema != SCHEMA_VERSION)
         return fail(PHASOR_ERROR_FILE, "%s has schema %lld, this version knows %d", path,
@@ -200,7 +204,7 @@ static phasor_status store_setup(struct store *store, const char *path, bool wal
     }
     if (rc != SQLITE_OK)
         return store_refuse(store, rc, path);
-    TRY(store_check_identity(store, path, &identity));
+    TRY(store_check_identity(store, path, &identity, false));
     rc = store_set_journal(store, wal);
     if (rc == SQLITE_OK && store_is_marked(store))
         rc = store_execute(store, "DELETE FROM note WHERE name = '" EXPORT_MARK "'");
@@ -212,6 +216,7 @@ static phasor_status store_close_failed(struct store *store, phasor_status statu
     const struct store kept = *store;
     store_close(store, false);
     store->broken = kept.broken;
+    store->other = kept.other;
     store->device = kept.device;
     store->inode = kept.inode;
     return status;
@@ -267,7 +272,7 @@ static phasor_status uri_write(struct text *uri, const char *path, const char *q
     return text_status(uri);
 }
 
-phasor_status store_open_read_only(struct store *store, const char *path, bool frozen)
+phasor_status store_open_read_only(struct store *store, const char *path, bool frozen, bool newer)
 {
     struct identity identity;
     struct text uri = {0};
@@ -277,7 +282,7 @@ phasor_status store_open_read_only(struct store *store, const char *path, bool f
         int rc = store_connect(store, uri.at, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
         if (rc == SQLITE_OK)
             rc = store_identify(store, &identity);
-        status = rc == SQLITE_OK ? store_check_identity(store, path, &identity)
+        status = rc == SQLITE_OK ? store_check_identity(store, path, &identity, newer)
                                  : store_refuse(store, rc, path);
     }
     text_free(&uri);
@@ -289,7 +294,7 @@ phasor_status store_open_read_only(struct store *store, const char *path, bool f
 phasor_status store_open_layer(struct store *store, const char *path)
 {
     const bool waiting = location_has_journal(path);
-    if (!waiting && store_open_read_only(store, path, true) == PHASOR_OK) {
+    if (!waiting && store_open_read_only(store, path, true, false) == PHASOR_OK) {
         if (store_is_marked(store))
             return PHASOR_OK;
         store_close(store, false);
@@ -300,7 +305,22 @@ phasor_status store_open_layer(struct store *store, const char *path)
     const bool frozen =
         !directory.failed && location_is_frozen(slash ? text_get(&directory) : ".", path);
     text_free(&directory);
-    return store_open_read_only(store, path, frozen);
+    return store_open_read_only(store, path, frozen, false);
+}
+
+bool store_file_is_marked(const char *path)
+{
+    struct store store = {0};
+    struct text uri = {0};
+    int64_t application = 0;
+    bool marked = false;
+    if (uri_write(&uri, path, "?immutable=1") == PHASOR_OK &&
+        store_connect(&store, uri.at, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI) == SQLITE_OK &&
+        store_number(&store, "PRAGMA application_id", &application) == SQLITE_OK)
+        marked = application == SCHEMA_APPLICATION && store_is_marked(&store);
+    text_free(&uri);
+    store_close(&store, false);
+    return marked;
 }
 
 /* -- closing ----------------------------------------------------------------------------------- */

@@ -77,6 +77,9 @@ PHASOR_API const char *phasor_message(void);
 
 /* "0.1.0" */
 PHASOR_API const char *phasor_version(void);
+/* 32 hexadecimal digits: a hash of the sources that decide plans and code. Plans in a cache are used
+ * by the generator that made them alone; kernels by all that give the same source. */
+PHASOR_API const char *phasor_generator(void);
 
 /* -- runtime ----------------------------------------------------------------------------------- */
 

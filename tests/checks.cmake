@@ -4,6 +4,21 @@ add_test(NAME layers COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_layers.sh)
 # The core of the tests in a host that set a locale, a rounding mode and the like.
 add_test(NAME host_habits COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_host.sh ${CMAKE_CURRENT_BINARY_DIR})
 set_tests_properties(host_habits PROPERTIES TIMEOUT 600)
+# The generator's stamp: what it is made of, and what becomes of plans when it changes. For the second
+# the library is linked once more, with the stamp that one more source would give.
+if(TARGET phasor_command AND PHASOR_CUDA)
+    set(CHANGED_STAMP ${CMAKE_CURRENT_BINARY_DIR}/changed/stamp.c)
+    add_custom_command(OUTPUT ${CHANGED_STAMP}
+        COMMAND stamp ${CHANGED_STAMP} ${STAMP_FILES} ${CMAKE_CURRENT_SOURCE_DIR}/check_stamp.sh
+        DEPENDS stamp ${STAMP_FILES} check_stamp.sh VERBATIM)
+    add_library(phasor_changed SHARED $<TARGET_OBJECTS:phasor_runtime> ${CHANGED_STAMP})
+    target_link_libraries(phasor_changed PRIVATE ${PHASOR_LAYERS})
+    set_target_properties(phasor_changed PROPERTIES OUTPUT_NAME phasor SOVERSION ${PROJECT_VERSION_MAJOR}
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/changed)
+    add_test(NAME stamp COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_stamp.sh $<TARGET_FILE:phasor_command>
+             $<TARGET_FILE:phasor_changed> $<TARGET_FILE:phasor_stand_in_driver> $<TARGET_FILE:phasor_stand_in_nvrtc>
+             ${CMAKE_COMMAND} ${CMAKE_GENERATOR})
+endif()
 
 # A sanitizer that sees nothing would let every test pass: each must fail on its own planted fault.
 function(phasor_planted fault pattern)

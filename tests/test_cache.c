@@ -142,6 +142,78 @@ Test(cache, plans)
     ASSERT_NO_LEAKS();
 }
 
+static bool plan_is_there(struct cache *cache, const char *key, const char *content)
+{
+    void *blob;
+    size_t nbytes;
+    bool found;
+    cr_assert_eq(cache_get_plan(cache, hash_bytes(key, strlen(key)), key, strlen(key), &blob,
+                                &nbytes, &found),
+                 PHASOR_OK);
+    cr_assert(!found || (nbytes == strlen(content) && memcmp(blob, content, nbytes) == 0));
+    memory_free(blob);
+    return found;
+}
+
+/* A kernel is code that its own key holds; a plan is right for the generator that made it. */
+Test(cache, plans_of_another_generator_are_no_hits)
+{
+    struct text other = {0};
+    int64_t count;
+    stamp = "that generator";
+    struct cache *cache = open_here();
+    simple_put(cache, "a");
+    cache_put_plan(cache, hash_bytes("p", 1), "p", 1, "old", 3);
+    cache_close(cache);
+    stamp = "this generator";
+    cache = open_here();
+    cr_assert_eq(simple_is(cache, "a"), 1);
+    cr_assert_not(plan_is_there(cache, "p", ""));
+    cr_assert_eq(cache_other_plans(cache, &other, &count), PHASOR_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(text_get(&other), "that generator");
+    cache_put_plan(cache, hash_bytes("p", 1), "p", 1, "new", 3);
+    cr_assert(plan_is_there(cache, "p", "new"));
+    cr_assert_eq(figure(cache, "plans"), 2);
+    cr_assert_eq(figure(cache, "other_plans"), 1);
+    cache_close(cache);
+    stamp = "that generator"; /* two versions that share a file */
+    cache = open_here();
+    cr_assert(plan_is_there(cache, "p", "old"));
+    cache_close(cache);
+    text_free(&other);
+    ASSERT_NO_LEAKS();
+}
+
+/* They were used last, and go first. */
+Test(cache, plans_of_another_generator_are_evicted_first)
+{
+    static char content[20000];
+    char key[16];
+    struct cache *cache = open_here();
+    for (int i = 0; i < 10; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        simple_put(cache, key);
+    }
+    cache_close(cache);
+    stamp = "that generator";
+    cache = open_here();
+    for (int i = 0; i < 10; i++) {
+        snprintf(key, sizeof key, "p%d", i);
+        cache_put_plan(cache, hash_bytes(key, strlen(key)), key, strlen(key), content,
+                       sizeof content);
+    }
+    cache_close(cache);
+    stamp = "this generator";
+    cache = open_at(directory, false, 200 * 1024);
+    simple_put(cache, "one more");
+    cr_assert_eq(figure(cache, "kernels"), 11);
+    cr_assert_lt(figure(cache, "other_plans"), 10);
+    cr_assert_eq(figure(cache, "evictions"), 10 - figure(cache, "other_plans"));
+    cache_close(cache);
+    ASSERT_NO_LEAKS();
+}
+
 Test(cache, notes)
 {
     struct cache *cache = open_here();
@@ -213,7 +285,8 @@ Test(cache, figures_are_one_json_document)
     simple_is(cache, "b");
     cr_assert_eq(cache_show(cache, "stats", true, &text), PHASOR_OK);
     json_t *stats = json_loads(text.at, 0, NULL);
-    cr_assert_eq(json_object_size(stats), 11);
+    cr_assert_eq(json_object_size(stats), 14);
+    cr_assert_str_eq(json_string_value(json_object_get(stats, "generator")), stamp);
     json_int_t kernels, plans, bytes, hits, misses, foreign, compiles, evictions, repairs, refusals;
     json_t *trouble;
     cr_assert_eq(json_unpack(stats, "{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I s:o}", "kernels",
@@ -399,7 +472,7 @@ static phasor_status open_put_get(bool *found)
     struct cache *cache = NULL;
     struct cache_found result = {0};
     const struct cache_key_query query = query_make("a", "sm_90", "nvrtc 1");
-    phasor_status status = cache_open(&(struct cache_options){directory, false, 0}, &cache);
+    phasor_status status = cache_open(&(struct cache_options){.directory = directory}, &cache);
     if (status == PHASOR_OK) {
         simple_put(cache, "a");
         status = cache_get_kernel(cache, &query, &result);

@@ -15,6 +15,13 @@ static const char *const row_damages[] = {
     "UPDATE unit SET checksum = zeroblob(16)",
     "UPDATE kernel SET name = 'map_mum'",
     "UPDATE kernel SET seal = zeroblob(16)",
+    "UPDATE unit SET options = '--fmad=true'",
+    /* the row of another key under this one */
+    "UPDATE kernel SET key = (SELECT key FROM kernel WHERE canonical = X'61'), canonical = X'61'"
+    " WHERE canonical = X'62'",
+    /* the row of another arch, or of another toolchain */
+    "UPDATE kernel SET arch = 'sm_90'; DELETE FROM kernel WHERE canonical = X'61' AND id < 3",
+    "UPDATE unit SET toolchain = 'nvrtc 1'; DELETE FROM kernel WHERE canonical = X'61' AND id < 4",
     /* another whole unit with the same entry name */
     "UPDATE kernel SET unit = 3 - unit",
 };
@@ -25,6 +32,8 @@ Test(cache_damage, a_damaged_row_is_a_miss_and_is_deleted)
         struct cache *cache = open_here();
         simple_put(cache, "a");
         simple_put(cache, "b");
+        unit_put(cache, "a", "sm_80", "nvrtc 1");
+        unit_put(cache, "a", "sm_90", "nvrtc 2");
         sql_run(row_damages[i]);
         cr_assert_eq(simple_is(cache, "a"), 0, "%s", row_damages[i]);
         cr_assert_eq(counters(cache).repairs, 1, "%s", row_damages[i]);
@@ -86,9 +95,9 @@ static void damage_noise(void)
     for (long page = 1; page < 12; page++)
         file_write(noise, sizeof noise, page * 4096 + 8);
 }
-static void damage_newer(void)
+static void damage_older(void)
 {
-    sql_run("PRAGMA user_version = 2");
+    sql_run("PRAGMA user_version = 1");
 }
 static void damage_foreign(void)
 {
@@ -111,7 +120,7 @@ Test(cache_damage, a_damaged_file_is_set_aside)
 {
     void (*const damages[])(void) = {
         damage_zero,  damage_text,   damage_truncate_to_odd, damage_truncate_to_half,
-        damage_noise, damage_newer,  damage_foreign,         damage_tables,
+        damage_noise, damage_older,  damage_foreign,         damage_tables,
         damage_view,  damage_trigger};
     const int count = sizeof damages / sizeof *damages;
     for (int i = 0; i < count; i++) {
@@ -133,6 +142,43 @@ Test(cache_damage, a_damaged_file_is_set_aside)
         location_remove_aside(directory, file);
         unlink(file);
     }
+    ASSERT_NO_LEAKS();
+}
+
+/* Its rows are taken, where they are what this version knows; nothing in it is changed. */
+Test(cache_damage, a_newer_file_is_only_read)
+{
+    struct cache_shipped shipped;
+    struct stat before, after;
+    struct cache *cache = open_here();
+    simple_put(cache, "a");
+    simple_put(cache, "b");
+    cache_close(cache);
+    sql_run("UPDATE kernel SET seal = zeroblob(32) WHERE canonical = X'62';"
+            "ALTER TABLE unit ADD COLUMN more; PRAGMA user_version = 3");
+    cr_assert_eq(stat(file, &before), 0);
+    warnings = 0;
+    cache = open_here();
+    cr_assert_eq(warnings, 1);
+    cr_assert_eq(simple_is(cache, "a"), 1);
+    cr_assert_eq(simple_is(cache, "b"), 0, "a row that is sealed in another way was taken");
+    simple_put(cache, "c");
+    cr_assert_eq(simple_is(cache, "c"), 1);
+    cr_assert_eq(cache_clear(cache), PHASOR_ERROR_FILE);
+    cr_assert_eq(cache_import(cache, file, &shipped), PHASOR_ERROR_FILE);
+    cr_assert(counters(cache).repairs == 0 && counters(cache).refusals == 0);
+    cache_close(cache);
+    cr_assert(stat(file, &after) == 0 && before.st_ino == after.st_ino &&
+              before.st_size == after.st_size && before.st_mtime == after.st_mtime);
+    cr_assert_not(exists("%s.broken-1", file));
+    /* one whose tables have other names serves nothing, and is left alone too */
+    sql_run("ALTER TABLE kernel RENAME TO kernels");
+    cache = open_here();
+    cr_assert_eq(simple_is(cache, "a"), 0);
+    simple_put(cache, "a");
+    cr_assert_eq(simple_is(cache, "a"), 1);
+    cache_close(cache);
+    cr_assert_not(exists("%s.broken-1", file));
     ASSERT_NO_LEAKS();
 }
 

@@ -473,6 +473,33 @@ Test(cache_layers, import_refuses_every_bad_row_and_takes_the_others)
     ASSERT_NO_LEAKS();
 }
 
+Test(cache_layers, of_another_version_are_skipped_and_counted)
+{
+    names_set();
+    keys_export("a");
+    exported_run("PRAGMA user_version = 1");
+    layers_use(exported);
+    for (int version = 1; version <= 3; version += 2) {
+        char sql[64];
+        snprintf(sql, sizeof sql, "PRAGMA user_version = %d", version);
+        exported_run(sql);
+        warnings = 0;
+        struct cache *cache = open_other();
+        cr_assert_eq(simple_is(cache, "a"), 0);
+        cr_assert_eq(counters(cache).skipped, 1);
+        cr_assert_eq(warnings, 1);
+        cache_close(cache);
+    }
+    unsetenv("PHASOR_CACHE_READONLY_DIRS");
+    struct cache *cache = open_other();
+    cr_assert_eq(figure(cache, "skipped"), 2);
+    cache_close(cache);
+    /* an export of an older version makes room for one of this */
+    exported_run("PRAGMA user_version = 1");
+    keys_export("a");
+    ASSERT_NO_LEAKS();
+}
+
 /* Noise over the last pages: tables whose roots are right. */
 static void exported_page_break(void)
 {

@@ -44,7 +44,7 @@ src/inspect: base graph eval load rewrite plan codegen compile device cache libr
 cache: base
 tools/phasor:
 tools/examples:
-tools:
+tools: base
 include:
 "
 

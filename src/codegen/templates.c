@@ -8,9 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Changes when the generator writes other code for the same plan. */
-static const char generator_version[] = "phasor generator 3";
-
 extern const struct embedded_file embedded_templates[];
 
 static const char *find_embedded(const char *name)
@@ -58,15 +55,15 @@ static phasor_status template_get(struct templates *templates, const char *direc
 static phasor_status templates_hash(struct templates *templates)
 {
     struct text all = {0};
-    const char *const parts[] = {generator_version, templates->device,  templates->map,
-                                 templates->maps,   templates->row,     templates->reduce,
-                                 templates->scan,   templates->collect, templates->dot, templates->sort,
-                                 templates->search};
+    const char *const parts[] = {
+        templates->device, templates->map,     templates->maps, templates->row,  templates->reduce,
+        templates->scan,   templates->collect, templates->dot,  templates->sort, templates->search};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): template_get found them all */
         text_format(&all, "%zu:%s", strlen(parts[i]), parts[i]);
     const phasor_status status = text_status(&all);
     templates->hash = hash_bytes(text_get(&all), all.length);
+    templates->device_hash = hash_bytes(templates->device, strlen(templates->device));
     text_free(&all);
     return status;
 }

@@ -8,7 +8,8 @@ struct templates {
     struct arena arena;
     const char *device; /* device.cuh */
     const char *map, *maps, *row, *reduce, *scan, *collect, *dot, *sort, *search;
-    struct hash hash; /* of all of them and of the generator's version: part of every key */
+    struct hash hash;        /* of all of them: part of a plan's key */
+    struct hash device_hash; /* of device.cuh, which a kernel's key has no text of */
 };
 
 /* directory: NULL or a folder with the files; a file that is not there is taken from the program.

@@ -20,6 +20,13 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* Without the first one NVRTC changes the stack limit of the whole process during a compile. */
+#define FIXED_OPTIONS(X)            \
+    X("--modify-stack-limit=false") \
+    X("--fmad=false")               \
+    X("-default-device")            \
+    X("--std=c++17")
+
 #ifdef PHASOR_CUDA
 
 #include <dlfcn.h>
@@ -77,11 +84,9 @@ static int options_list(const struct compiler *compiler, const char *target, cha
     list[count++] = first;
     if (compiler->major > 12 || (compiler->major == 12 && compiler->minor >= 4))
         list[count++] = "--minimal";
-    /* Without it NVRTC changes the stack limit of the whole process during a compile. */
-    list[count++] = "--modify-stack-limit=false";
-    list[count++] = "--fmad=false";
-    list[count++] = "-default-device";
-    list[count++] = "--std=c++17";
+#define LIST(option) list[count++] = option;
+    FIXED_OPTIONS(LIST)
+#undef LIST
     return count;
 }
 
@@ -478,6 +483,13 @@ phasor_status compiler_run(struct compiler *compiler, const struct compile_reque
 }
 
 #endif
+
+const char *compiler_fixed_options(void)
+{
+#define JOIN(option) " " option
+    return FIXED_OPTIONS(JOIN);
+#undef JOIN
+}
 
 void compile_result_free(struct compile_result *result)
 {

@@ -27,6 +27,9 @@ phasor_status compiler_open(struct compiler **out);
 phasor_status compiler_open_workers(const char *const *command, struct compiler **out);
 void compiler_close(struct compiler *compiler); /* NULL is fine */
 
+/* The options that depend neither on arch nor on version; known without a compiler. */
+const char *compiler_fixed_options(void);
+
 /* All valid as long as the compiler. */
 const char *compiler_version(
     const struct compiler *compiler);                       /* "nvrtc 13.0.88", or "nvrtc 13.0" */

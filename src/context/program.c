@@ -158,6 +158,8 @@ static phasor_status program_canonical(struct phasor_program *program)
     struct text bytes = {0};
     phasor_status status =
         program->rewritten ? canonical_print(program_real(program), &bytes) : PHASOR_OK;
+    if (status == PHASOR_OK && program->rewritten) /* strides of outputs follow this one */
+        status = canonical_print(program_logical(program), &bytes);
     program->canonical_size = bytes.length;
     program->canonical_hash = hash_bytes(text_get(&bytes), bytes.length);
     program->canonical = arena_copy(&program->file->loaded.arena, text_get(&bytes), bytes.length);

@@ -173,7 +173,8 @@ static phasor_status runtime_setup(struct phasor_runtime *runtime, const phasor_
     TRY(runtime_twins_open(runtime));
     return cache_open(&(struct cache_options){.directory = runtime->options.cache,
                                               .trust_directory = runtime->options.trust_cache_dir,
-                                              .max_bytes = runtime->options.cache_bytes},
+                                              .max_bytes = runtime->options.cache_bytes,
+                                              .stamp = phasor_generator()},
                       &runtime->cache);
 }
 

@@ -38,6 +38,7 @@ struct phasor_runtime {
     char *compiler_message; /* why there is none */
     char *toolchain; /* what counts as ours in the cache; NULL: not known yet, or no compiler */
     bool toolchain_known;
+    bool other_plans_told; /* atomic: that the cache has plans of another generator */
     struct background background;
     struct cublaslt *cublaslt; /* of this device; NULL: not there, or not looked for yet */
     bool libraries_known;      /* looked for already */

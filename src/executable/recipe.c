@@ -32,27 +32,27 @@ static phasor_status make_arguments(struct recipe *recipe, const struct plan *pl
     return PHASOR_OK;
 }
 
-/* The templates' hash and the source without device.cuh, for which that hash stands. */
-static phasor_status make_key(struct recipe *recipe, struct hash templates,
-                              struct recipe_kernel *kernel)
+/* The head, which stands for what is not in the source's own text, and the source without
+ * device.cuh. */
+static phasor_status make_key(struct recipe *recipe, struct hash head, struct recipe_kernel *kernel)
 {
     static const char mark[] = "#line 1 \"prologue\"";
     const char *rest = strstr(kernel->source, mark);
     rest = rest ? rest : kernel->source;
     const size_t length = strlen(rest);
-    char *key = arena_new(&recipe->arena, sizeof templates + length);
+    char *key = arena_new(&recipe->arena, sizeof head + length);
     if (!key)
         return fail_memory();
-    memcpy(key, &templates, sizeof templates);
-    memcpy(key + sizeof templates, rest, length);
+    memcpy(key, &head, sizeof head);
+    memcpy(key + sizeof head, rest, length);
     kernel->key_bytes = key;
-    kernel->key_size = sizeof templates + length;
+    kernel->key_size = sizeof head + length;
     kernel->key = hash_bytes(key, kernel->key_size);
     return PHASOR_OK;
 }
 
 static phasor_status make_kernel(struct recipe *recipe, const struct plan *plan,
-                                 const struct kernel *from, struct hash templates,
+                                 const struct kernel *from, struct hash head,
                                  struct recipe_kernel *to)
 {
     *to = (struct recipe_kernel){.setup = from->setup,
@@ -67,7 +67,7 @@ static phasor_status make_kernel(struct recipe *recipe, const struct plan *plan,
     if (!to->name || !to->operators || !to->source)
         return fail_memory();
     TRY(make_arguments(recipe, plan, from, to));
-    return make_key(recipe, templates, to);
+    return make_key(recipe, head, to);
 }
 
 /* -- buffers, outputs, memories ---------------------------------------------------------------- */
@@ -159,13 +159,13 @@ phasor_status recipe_make_like(struct recipe *recipe, const struct plan *plan,
 
 /* -- all --------------------------------------------------------------------------------------- */
 
-phasor_status recipe_make(struct recipe *recipe, const struct plan *plan, struct hash templates)
+phasor_status recipe_make(struct recipe *recipe, const struct plan *plan, struct hash head)
 {
     recipe->kernels = NEW(&recipe->arena, struct recipe_kernel, plan->kernels.count);
     if (!recipe->kernels)
         return fail_memory();
     for (size_t k = 0; k < plan->kernels.count; k++)
-        TRY(make_kernel(recipe, plan, &plan->kernels.at[k], templates, &recipe->kernels[k]));
+        TRY(make_kernel(recipe, plan, &plan->kernels.at[k], head, &recipe->kernels[k]));
     recipe->kernel_count = (int)plan->kernels.count;
     return make_rest(recipe, plan);
 }

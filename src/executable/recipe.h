@@ -12,8 +12,8 @@
 struct recipe_kernel {
     const char *name, *operators;
     struct hash key;
-    const void *key_bytes; /* compared on every hit: source without the part that the templates'
-                              hash stands for */
+    const void *key_bytes; /* compared on every hit: the head (recipe_make) and the source without
+                              device.cuh */
     size_t key_size;
     const char *source; /* NULL when the recipe came from the cache */
     bool setup;
@@ -67,9 +67,9 @@ struct recipe {
  * which makes one kernel of several parts. */
 phasor_status recipe_find_in_place(struct recipe *recipe, const struct plan *plan,
                                    const struct call_shape *call);
-/* The rest, of a plan with sources. templates: the hash of the templates, which stands for
- * device.cuh in the kernels' keys. */
-phasor_status recipe_make(struct recipe *recipe, const struct plan *plan, struct hash templates);
+/* The rest, of a plan with sources. head: what kernels' keys begin with, a hash that stands for
+ * device.cuh and the compiler's options. */
+phasor_status recipe_make(struct recipe *recipe, const struct plan *plan, struct hash head);
 /* The same for a plan without sources, whose kernels are those of `like`, a recipe of the plan
  * `from`; values: of the expressions of `from` for this plan's sizes. Names, keys and sources stay
  * those of `like`, which must live as long. setup_only: kernels of every call are left without

@@ -1,12 +1,13 @@
 /* cache_key.c - see cache_key.h.
  *
- * A kernel's key is the templates' hash and the source without device.cuh: its #define lines and
- * the index type are fields, the rest is code. A plan's key is a line of words, the words of the
- * call (call.c) and the canonical graph. Keys come from a file: whatever they hold, only bytes of
+ * A kernel's key is kernel_key_head and the source without device.cuh: its #define lines and the
+ * index type are fields, the rest is code. A plan's key is a line of words, the words of the call
+ * (call.c) and the canonical graphs. Keys come from a file: whatever they hold, only bytes of
  * theirs are read. */
 #include "kernels/cache_key.h"
 
 #include "call/call.h"
+#include "compile/nvrtc.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,16 +66,16 @@ static bool define_read(struct fields *fields, const char *line, size_t length)
 
 static void kernel_key_read(const char *key, size_t size, struct fields *fields)
 {
-    struct hash templates;
+    struct hash head;
     char digits[HASH_TEXT];
     *fields = (struct fields){0};
-    if (size < sizeof templates)
+    if (size < sizeof head)
         return;
-    memcpy(&templates, key, sizeof templates);
-    hash_text(templates, digits);
-    field_add(fields, "templates", 9, digits, 12);
+    memcpy(&head, key, sizeof head);
+    hash_text(head, digits);
+    field_add(fields, "device.cuh", 10, digits, 12);
     const char *end = key + size;
-    const char *at = key + sizeof templates;
+    const char *at = key + sizeof head;
     while (at < end) {
         const size_t length = line_length(at, end);
         if (!define_read(fields, at, length) && (length == 0 || at[0] != '#'))
@@ -83,6 +84,15 @@ static void kernel_key_read(const char *key, size_t size, struct fields *fields)
     }
     fields->code = at;
     fields->code_size = (size_t)(end - at);
+}
+
+/* device.cuh, and the options that every compile has: a row made with others is no hit. */
+struct hash kernel_key_head(const struct phasor_runtime *runtime)
+{
+    const char *options = compiler_fixed_options();
+    const struct hash parts[] = {runtime->templates.device_hash,
+                                 hash_bytes(options, strlen(options))};
+    return hash_bytes(parts, sizeof parts);
 }
 
 void plan_key_begin(const struct phasor_runtime *runtime, const char *kind, const char *mode,

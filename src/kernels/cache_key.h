@@ -1,6 +1,6 @@
 /* cache_key.h - keys of the cache in words, and what differs between two of them.
  *
- *     a kernel's key   ->  templates 3f0c..., KERNEL map_mul, BLOCK 128, index_t u32, 40 lines
+ *     a kernel's key   ->  device.cuh 3f0c..., KERNEL map_mul, BLOCK 128, index_t u32, 40 lines
  *     two of them      ->  "COUNT 640u, was 1280u; code: 3 of 40 lines"
  */
 #pragma once
@@ -22,6 +22,8 @@ void kernel_key_differ(const void *wanted, size_t wanted_size, const void *store
 void plan_key_differ(const struct call *call, const void *wanted, size_t wanted_size,
                      const void *stored, size_t stored_size, struct text *out);
 
+/* What a kernel's key begins with: a hash of what changes its code and stands not in its text. */
+struct hash kernel_key_head(const struct phasor_runtime *runtime);
 /* The line that a plan's or class's key begins with, without its end: all that it depends on
  * besides graph and call. kind: "plan 1"; mode: "exact ", or "" where the kind says it. */
 void plan_key_begin(const struct phasor_runtime *runtime, const char *kind, const char *mode,
@@ -31,6 +33,8 @@ void plan_key_begin(const struct phasor_runtime *runtime, const char *kind, cons
 phasor_status cache_row_show(struct phasor_runtime *runtime, const char *key, bool json,
                              struct text *out);
 
+/* miss.c: plans of other generators are in the cache, and nothing may be compiled: said once. */
+void other_plans_warn(struct phasor_runtime *runtime);
 /* miss.c: why a kernel was not found, for the compile callback and the log: the stored key that is
  * most like its own, and what differs. */
 void kernel_miss_explain(struct phasor_runtime *runtime, const struct recipe_kernel *wanted,

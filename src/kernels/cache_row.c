@@ -140,6 +140,8 @@ static void row_print(const struct cache_row *row, bool json, struct text *out)
     if (!row->is_plan) {
         text_print("name", row->name, json, out);
         text_print("arch", row->arch, json, out);
+    } else {
+        text_print("generator", row->stamp, json, out);
     }
     if (json)
         text_add(out, ", \"fields\": {\"key_bytes\": ");

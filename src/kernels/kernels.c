@@ -2,7 +2,7 @@
  *
  *     loaded already -> cache -> NVRTC, and into the cache
  *
- * A kernel is known by its key: the hash of the templates and the rest of its source. Programs and
+ * A kernel is known by its key: its source, and the options of the compiler. Programs and
  * specialisations that want the same one share it; two threads that want it at once make it once.
  */
 #include "context/runtime.h"

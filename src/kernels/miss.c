@@ -58,6 +58,24 @@ void kernel_miss_explain(struct phasor_runtime *runtime, const struct recipe_ker
     cache_near_free(&near);
 }
 
+/* Counted only on a miss, and once: a service that is not to compile learns why it is slow, or fails,
+ * after an upgrade. Kernels whose source is the same are hits all the same. */
+void other_plans_warn(struct phasor_runtime *runtime)
+{
+    struct text stamp = {0};
+    int64_t count = 0;
+    runtime = runtime->first;
+    if (__atomic_exchange_n(&runtime->other_plans_told, true, __ATOMIC_RELAXED))
+        return;
+    if (cache_other_plans(runtime->cache, &stamp, &count) == PHASOR_OK && count > 0)
+        log_line(LOG_WARNING,
+                 "%lld plan%s in %s made by generator %s, this is %s, and compiling is not "
+                 "possible: prewarm again with this version",
+                 (long long)count, count == 1 ? " was" : "s were", cache_path(runtime->cache),
+                 text_get(&stamp), phasor_generator());
+    text_free(&stamp);
+}
+
 void plan_miss_log(const struct call *call, const void *key_bytes, size_t key_size)
 {
     struct phasor_runtime *runtime = call->program->runtime;

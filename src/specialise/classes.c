@@ -107,6 +107,9 @@ static phasor_status class_load(struct plan_class *class, const struct phasor_pr
     const struct hash hash = hash_bytes(text_get(&key), key.length);
     if (status == PHASOR_OK)
         status = cache_get_plan(cache, hash, key.at, key.length, &blob, &nbytes, &class->stored);
+    if (status == PHASOR_OK && !class->stored &&
+        (program->runtime->options.no_compile || !runtime_toolchain(program->runtime)))
+        other_plans_warn(program->runtime);
     if (status == PHASOR_OK && class->stored && !class_read(class, blob, nbytes, &status)) {
         out->again = status == PHASOR_OK;
         if (out->again)
@@ -136,9 +139,8 @@ static phasor_status class_store(const struct plan_class *class,
 
 static phasor_status class_generate(struct plan_class *class, const struct phasor_program *program)
 {
-    const struct templates *templates = &program->runtime->templates;
-    TRY(codegen_plan(class->plan, templates));
-    TRY(recipe_make(&class->recipe, class->plan, templates->hash));
+    TRY(codegen_plan(class->plan, &program->runtime->templates));
+    TRY(recipe_make(&class->recipe, class->plan, kernel_key_head(program->runtime)));
     return class_store(class, program);
 }
 

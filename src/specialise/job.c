@@ -55,8 +55,11 @@ static phasor_status recipe_from_cache(struct job *job, bool *found)
     phasor_status status = PHASOR_OK;
     TRY(cache_get_plan(job->runtime->cache, job->hash, job->key.at, job->key.length, &blob, &nbytes,
                        found));
-    if (!*found)
+    if (!*found) {
         plan_miss_log(job->call, job->key.at, job->key.length);
+        if (job->runtime->options.no_compile || !runtime_toolchain(job->runtime))
+            other_plans_warn(job->runtime);
+    }
     if (*found && !recipe_read(&job->spec->recipe, blob, nbytes, &limits, &status)) {
         *found = false;
         if (status == PHASOR_OK)
@@ -91,7 +94,7 @@ phasor_status recipe_from_plan(struct phasor_program *program, const struct call
     if (status == PHASOR_OK)
         status = codegen_plan(&plan, &runtime->templates);
     if (status == PHASOR_OK)
-        status = recipe_make(out, &plan, runtime->templates.hash);
+        status = recipe_make(out, &plan, kernel_key_head(runtime));
     plan_free(&plan);
     return status;
 }

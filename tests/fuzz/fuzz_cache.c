@@ -27,15 +27,15 @@ static uint8_t *fresh; /* the file before changes */
 static size_t fresh_size;
 
 static const struct {
-    const char *table, *columns[12];
+    const char *table, *columns[13];
     int count;
 } tables[] = {
     {"unit",
      {"id", "arch", "toolchain", "options", "created", "compile_ms", "registers", "spill_bytes",
-      "shared_bytes", "checksum", "cubin", "source"},
-     12},
+      "shared_bytes", "checksum", "seal", "cubin", "source"},
+     13},
     {"kernel", {"id", "key", "arch", "unit", "name", "seal", "canonical"}, 7},
-    {"plan", {"id", "key", "created", "checksum", "canonical", "content"}, 6},
+    {"plan", {"id", "key", "stamp", "created", "seal", "canonical", "content"}, 7},
     {"last_use", {"kind", "id", "time"}, 3},
     {"counter", {"name", "value"}, 2},
     {"note", {"name", "value"}, 2},
@@ -53,7 +53,7 @@ static const char *const statements[] = {
     "CREATE VIEW more AS SELECT * FROM unit",
     "INSERT INTO kernel SELECT id + 10, key, arch, 77, name, seal, canonical FROM kernel",
     "INSERT INTO kernel SELECT id + 20, key, arch, unit, name, seal, canonical FROM kernel",
-    "INSERT INTO plan SELECT id + 10, key, created, checksum, canonical, content FROM plan",
+    "INSERT INTO plan SELECT id + 10, key, stamp, created, seal, canonical, content FROM plan",
     "UPDATE unit SET cubin = zeroblob(100000)",
     "ALTER TABLE unit ADD COLUMN more",
     "ALTER TABLE plan RENAME COLUMN content TO contents",

@@ -28,6 +28,7 @@ enum { CUBIN_SIZE = 3000, OTHER_USER = 65534 };
 
 static char directory[600], file[700];
 static char top[64];
+static const char *stamp = "this generator";
 static int warnings;
 
 static inline void warning_count(void *context, int level, const char *line)
@@ -67,7 +68,8 @@ static inline void teardown(void)
 static inline struct cache *open_at(const char *path, bool trust, int64_t max_bytes)
 {
     struct cache *cache = NULL;
-    cr_assert_eq(cache_open(&(struct cache_options){path, trust, max_bytes}, &cache), PHASOR_OK);
+    const struct cache_options options = {path, trust, max_bytes, stamp};
+    cr_assert_eq(cache_open(&options, &cache), PHASOR_OK);
     return cache;
 }
 

@@ -99,7 +99,7 @@ static int command_run(struct settings *settings, uint64_t used)
 static int settings_run(struct settings *settings, uint64_t used)
 {
     if (settings->version) {
-        printf("phasor %s\n", phasor_version());
+        printf("phasor %s\ngenerator %s\n", phasor_version(), phasor_generator());
         return PHASOR_OK;
     }
     if (settings->operands.count > 0)
