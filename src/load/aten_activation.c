@@ -373,6 +373,15 @@ static value scale_and_shift(struct aten *a, value x, int weight, int bias)
     return x;
 }
 
+/* Mean or 1 / deviation as a result. Its dtype is the file's: an export for a CPU has that of the
+ * operand, one for a GPU f32. */
+static void statistic_new(struct aten *a, value v)
+{
+    const bool told = a->produced < a->call->result_count;
+    const enum dtype dtype = told ? a->call->results[a->produced].dtype : DT_f32;
+    aten_new(a, dtype_is_float(dtype) ? aten_cast(a, v, dtype) : v);
+}
+
 /* input, normalized_shape, weight, bias, eps; native_layer_norm returns mean and 1 / deviation
  * too */
 void build_layer_norm(struct aten *a)
@@ -387,8 +396,8 @@ void build_layer_norm(struct aten *a)
     const value inverse =
         graph_map1(a->graph, OP_rsqrt, with(a, OP_add, variance, aten_float(a, 4)));
     finish_row_major(a, scale_and_shift(a, two(a, OP_mul, two(a, OP_sub, x, mean), inverse), 2, 3));
-    aten_new(a, mean);
-    aten_new(a, inverse);
+    statistic_new(a, mean);
+    statistic_new(a, inverse);
 }
 
 /* input, normalized_shape, weight=None, eps=None (the dtype's epsilon) */
@@ -436,8 +445,8 @@ static void group_norm(struct aten *a, dim groups, int weight, double epsilon)
                          graph_reshape(a->graph, factor, channels, rank - 1));
         }
     finish_row_major(a, result);
-    aten_new(a, graph_squeeze(a->graph, mean, 2));
-    aten_new(a, graph_squeeze(a->graph, inverse, 2));
+    statistic_new(a, graph_squeeze(a->graph, mean, 2));
+    statistic_new(a, graph_squeeze(a->graph, inverse, 2));
 }
 
 /* input, num_groups, weight=None, bias=None, eps=1e-05 */

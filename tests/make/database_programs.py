@@ -26,9 +26,18 @@ def fault_complex_logsumexp(z, x):
     return z.logsumexp(0), z.logsumexp([0, 1], keepdim=True), (z * 1e3).logsumexp(1), torch.complex(x, x * 0).logsumexp(0), x.logsumexp(0)
 
 
+def fault_norm_statistics(x, y):
+    """Mean and 1 / deviation as results: of the operand's dtype when exported for a CPU."""
+    return (
+        *torch.native_layer_norm(x, [6], None, None, 1e-5), *torch.native_layer_norm(y, [4, 6], None, None, 1e-5),
+        *torch.native_group_norm(x, None, None, 2, 4, 6, 2, 1e-5), *torch.native_group_norm(y, None, None, 2, 4, 6, 4, 1e-5),
+    )
+
+
 CASES = [
     (fault_zero_dims, (torch.tensor(1.5), torch.tensor(2 - 1j), torch.tensor(0))),
     (fault_complex_logsumexp, (Z, torch.tensor([-INF, 2.0, 1.0]))),
+    (fault_norm_statistics, (torch.linspace(-2, 3, 48).reshape(2, 4, 6).bfloat16(), torch.linspace(1, -1, 48).reshape(2, 4, 6))),
 ]
 
 if __name__ == "__main__":
