@@ -130,11 +130,11 @@ static value flipped(struct aten *a, value x, const int *axes, int count)
                      &(struct attributes){.axes = axes, .axis_count = count}, NULL);
 }
 
-/* fliplr, flipud. op: not for the dim 1 */
+/* fliplr, flipud. number: the dim */
 void build_flip_side(struct aten *a)
 {
     const value x = aten_value(a, 0);
-    const int axis = a->op == OP_not;
+    const int axis = a->number;
     if (aten_rank(a, x) <= axis)
         aten_refuse(a, "a tensor of %d dims", aten_rank(a, x));
     else

@@ -67,18 +67,13 @@ void build_full(struct aten *a)
     aten_new(a, aten_full(a, element_of(a, number, aten_dtype(a, 2, number.dtype)), sizes, rank));
 }
 
-/* zeros, ones, empty: size, dtype. The row's operator says which: none 0, not 1. */
-static double row_number(const struct aten *a)
-{
-    return a->op == OP_not ? 1 : 0;
-}
-
+/* zeros, ones, empty: size, dtype. number: what they are filled with */
 void build_filled(struct aten *a)
 {
     dim sizes[RANK_MAX];
     const int rank = aten_sizes(a, 0, sizes);
     const enum dtype dtype = aten_dtype(a, 1, DT_f32);
-    aten_new(a, aten_full(a, element_of(a, number_operand(row_number(a)), dtype), sizes, rank));
+    aten_new(a, aten_full(a, element_of(a, number_operand(a->number), dtype), sizes, rank));
 }
 
 /* new_zeros, new_ones, new_empty: self, size, dtype */
@@ -87,7 +82,7 @@ void build_new_filled(struct aten *a)
     dim sizes[RANK_MAX];
     const int rank = aten_sizes(a, 1, sizes);
     const enum dtype dtype = aten_dtype(a, 2, aten_type(a, aten_value(a, 0)));
-    aten_new(a, aten_full(a, element_of(a, number_operand(row_number(a)), dtype), sizes, rank));
+    aten_new(a, aten_full(a, element_of(a, number_operand(a->number), dtype), sizes, rank));
 }
 
 /* size, physical_layout, dtype: the dims of the result from the outermost in memory on */
@@ -119,7 +114,7 @@ void build_filled_like(struct aten *a)
 {
     const value x = aten_value(a, 0);
     const enum dtype dtype = aten_dtype(a, 1, aten_type(a, x));
-    fill_like(a, element_of(a, number_operand(row_number(a)), dtype), aten_shape(a, x),
+    fill_like(a, element_of(a, number_operand(a->number), dtype), aten_shape(a, x),
               aten_rank(a, x));
 }
 
@@ -272,10 +267,10 @@ static value distance_of(struct aten *a, dim rows, dim columns)
     return graph_map2(a->graph, OP_sub, graph_iota(a->graph, columns), row);
 }
 
-/* n, dtype or n, m, dtype. op: not for two sizes */
+/* n, dtype or n, m, dtype. number: how many sizes */
 void build_eye(struct aten *a)
 {
-    const bool both = a->op == OP_not;
+    const bool both = a->number == 2;
     const enum dtype dtype = aten_dtype(a, both ? 2 : 1, DT_f32);
     const value distance = distance_of(a, aten_size(a, 0), aten_size(a, both ? 1 : 0));
     aten_new(a,
@@ -349,13 +344,13 @@ void build_stack(struct aten *a)
 }
 
 /* hstack, vstack, dstack: tensors of at least 1, 2, 3 dims joined along dim 1 (hstack of lines:
- * 0), 0, 2. op: none, not, add */
+ * 0), 0, 2. number: how many dims at least */
 void build_stack_along(struct aten *a)
 {
     value *values = list_promoted(a);
     if (!values)
         return;
-    const int least = a->op == OP_none ? 1 : a->op == OP_not ? 2 : 3;
+    const int least = a->number;
     for (int i = 0; i < a->arguments[0].count; i++) {
         if (aten_rank(a, values[i]) == 0)
             values[i] = graph_unsqueeze(a->graph, values[i], 0);

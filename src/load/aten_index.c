@@ -240,9 +240,9 @@ void build_take(struct aten *a)
     aten_new(a, take(a, as_line(a, aten_value(a, 0)), aten_value(a, 1), 0));
 }
 
-/* index_copy, index_add, index_fill: self, dim, index, source (or value), alpha. op: none, add
- * or not */
-void build_index_write(struct aten *a)
+/* self, dim, index, source or value, and alpha where they are added; into a copy of self, row-major
+ * unless self's layout is kept */
+static void index_write(struct aten *a, bool keeps_layout)
 {
     const value given = aten_value(a, 0), x = aten_with_axis(a, given),
                 index = index_integer(a, as_line(a, aten_value(a, 2)));
@@ -250,14 +250,25 @@ void build_index_write(struct aten *a)
     value source = aten_as(a, aten_operand(a, 3), aten_type(a, x));
     if (a->op == OP_add) {
         const struct operand alpha = aten_operand(a, 4);
-        if (alpha.value || alpha.number.re != 1)
+        if (alpha.value || alpha.number.re != 1 || alpha.number.im != 0)
             source = graph_map2(a->graph, OP_mul, source, aten_as(a, alpha, aten_type(a, x)));
     }
     const struct attributes at = {.axis = axis, .flag = a->op == OP_add};
-    const value base = a->op == OP_not ? x : aten_row_major(a, x);
+    const value base = keeps_layout ? x : aten_row_major(a, x);
     const value put =
         graph_add(a->graph, OP_index_put, DT_bool, (value[]){base, source, index}, 3, &at, NULL);
     aten_new(a, shaped_as(a, put, given));
+}
+
+/* index_copy; op: add for index_add */
+void build_index_write(struct aten *a)
+{
+    index_write(a, false);
+}
+
+void build_index_fill(struct aten *a)
+{
+    index_write(a, true);
 }
 
 /* gather: self, dim, index. The result has the shape of the index; one without elements may have
@@ -328,11 +339,12 @@ void build_scatter(struct aten *a)
     scatter(a, a->op == OP_add ? SCATTER_ADD : SCATTER_SET);
 }
 
-/* ..., reduce: "add", "multiply"; scatter_reduce: "sum", "prod", include_self=True */
+/* ..., reduce: "add", "multiply"; scatter_reduce: "sum", "prod", include_self=True. number: 1 for
+ * it */
 void build_scatter_reduce(struct aten *a)
 {
     const char *how = aten_string(a, 4);
-    if (a->op == OP_none && !aten_flag(a, 5))
+    if (a->number && !aten_flag(a, 5))
         aten_refuse(a, "scatter_reduce without the tensor's own values");
     else if (strcmp(how, "add") == 0 || strcmp(how, "sum") == 0)
         scatter(a, SCATTER_ADD);

@@ -224,7 +224,7 @@ void build_any_norm(struct aten *a)
         norm(a, aten_given(a, 1) ? aten_float(a, 1) : 2, 2, 3, 4);
 }
 
-/* linalg_norm and linalg_matrix_norm by name: self, ord="fro", dim=[-2,-1], keepdim=False,
+/* linalg_norm and linalg_matrix_norm by name: self, ord="fro", dim, keepdim=False,
  * dtype=None: the root of the sum of all squares is that of a vector */
 void build_named_norm(struct aten *a)
 {

@@ -222,11 +222,11 @@ void build_tensor_split_at(struct aten *a)
         split_at(a, aten_axis(a, 2, aten_rank(a, x)));
 }
 
-/* hsplit, vsplit, dsplit: along dim 1 (of a line: 0), 0, 2. op: none, not, add */
+/* hsplit, vsplit, dsplit: along dim 1 (of a line: 0), 0, 2. number: the dim */
 static int side_of(struct aten *a)
 {
     const int rank = aten_rank(a, aten_value(a, 0));
-    const int axis = a->op == OP_not ? 0 : a->op == OP_add ? 2 : rank > 1;
+    const int axis = rank == 1 && a->number == 1 ? 0 : a->number;
     if (axis >= rank)
         aten_refuse(a, "a tensor of %d dims", rank);
     return axis < rank ? axis : 0;

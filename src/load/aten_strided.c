@@ -187,10 +187,10 @@ void build_as_strided(struct aten *a)
 }
 
 /* New memory with strides of its own: empty_strided (size, stride, dtype), and new_empty_strided, whose
- * arguments begin with a tensor. */
+ * arguments begin with a tensor. number: where they begin */
 void build_empty_strided(struct aten *a)
 {
-    const int first = a->op == OP_not ? 1 : 0;
+    const int first = a->number;
     const struct strided s = strided_of(a, first, 0);
     const enum dtype dtype =
         aten_dtype(a, first + 2, first ? aten_type(a, aten_value(a, 0)) : DT_f32);

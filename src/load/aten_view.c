@@ -177,11 +177,11 @@ void build_unflatten(struct aten *a)
     view_as(a, sizes, rank - 1 + count);
 }
 
-/* atleast_1d, 2d, 3d: the row's operator says how many: none, not, add */
+/* atleast_1d, 2d, 3d. number: how many */
 void build_reshape_least(struct aten *a)
 {
     const value x = aten_value(a, 0);
-    const int rank = aten_rank(a, x), least = a->op == OP_none ? 1 : a->op == OP_not ? 2 : 3;
+    const int rank = aten_rank(a, x), least = a->number;
     dim sizes[RANK_MAX] = {1, 1, 1};
     if (rank >= least) {
         aten_same(a, aten_tensor(a, 0));
