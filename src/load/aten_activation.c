@@ -400,17 +400,15 @@ void build_layer_norm(struct aten *a)
     statistic_new(a, inverse);
 }
 
-/* input, normalized_shape, weight=None, eps=None (the dtype's epsilon) */
+/* input, normalized_shape, weight=None, eps=None (the dtype's epsilon). Of complex numbers, eager
+ * takes the mean of x * x, not of |x|^2. */
 void build_rms_norm(struct aten *a)
 {
     const value x = start(a);
     int axes[RANK_MAX];
     const int count = last_axes(a, x, 1, axes);
-    if (!needs_real(a, x))
-        return;
-    const double epsilon = aten_given(a, 3)            ? aten_float(a, 3)
-                           : aten_type(a, x) == DT_f64 ? 0x1p-52
-                                                       : 0x1p-23;
+    const enum dtype part = dtype_info[aten_type(a, x)].real;
+    const double epsilon = aten_given(a, 3) ? aten_float(a, 3) : part == DT_f64 ? 0x1p-52 : 0x1p-23;
     const value power = reduce_mean(a, two(a, OP_mul, x, x), axes, count, true);
     const value inverse = graph_map1(a->graph, OP_rsqrt, with(a, OP_add, power, epsilon));
     finish_row_major(a, scale_and_shift(a, two(a, OP_mul, x, inverse), 2, 0));

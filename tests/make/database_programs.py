@@ -22,8 +22,10 @@ def fault_zero_dims(x, z, i):
     )
 
 
-def fault_complex_logsumexp(z, x):
-    return z.logsumexp(0), z.logsumexp([0, 1], keepdim=True), (z * 1e3).logsumexp(1), torch.complex(x, x * 0).logsumexp(0), x.logsumexp(0)
+def fault_complex_reductions(z, x):
+    """Those that order complex numbers by their real part, or square them."""
+    norms = torch.nn.functional.rms_norm(z, [3]), torch.nn.functional.rms_norm(z, [2, 3], z - 1, 1e-3)
+    return *norms, z.logsumexp(0), z.logsumexp([0, 1], keepdim=True), (z * 1e3).logsumexp(1), torch.complex(x, x * 0).logsumexp(0), x.logsumexp(0)
 
 
 def fault_norm_statistics(x, y):
@@ -36,7 +38,7 @@ def fault_norm_statistics(x, y):
 
 CASES = [
     (fault_zero_dims, (torch.tensor(1.5), torch.tensor(2 - 1j), torch.tensor(0))),
-    (fault_complex_logsumexp, (Z, torch.tensor([-INF, 2.0, 1.0]))),
+    (fault_complex_reductions, (Z, torch.tensor([-INF, 2.0, 1.0]))),
     (fault_norm_statistics, (torch.linspace(-2, 3, 48).reshape(2, 4, 6).bfloat16(), torch.linspace(1, -1, 48).reshape(2, 4, 6))),
 ]
 

@@ -52,8 +52,12 @@ class Product:
             return None, "", ""
         return done.returncode, done.stdout, done.stderr
 
+    def where(self):
+        """The CPU device compiles nothing: it needs no cache."""
+        return ["--device", self.device, *(["--cache", ":memory:"] if self.device == "cpu" else [])]
+
     def refusals(self, path):
-        code, text, _ = self.call("check", path, "--json")
+        code, text, _ = self.call("check", path, "--json", "--cache", ":memory:")
         if code not in (0, 3) or not text:
             return []
         pairs = {(refusal["target"], refusal["reason"]) for refusal in json.loads(text)["refused"]}
@@ -62,7 +66,7 @@ class Product:
     def run(self, folder, form, outputs, undefined=False):
         """Runs folder/FORM.pt2 with folder's inputs_0 against its outputs_0; `outputs` are eager's tensors themselves."""
         path = f"{folder}/{form}.pt2"
-        arguments = ["run", path, "--inputs", f"{folder}/inputs_0.safetensors", "--device", self.device, "--json"]
+        arguments = ["run", path, "--inputs", f"{folder}/inputs_0.safetensors", *self.where(), "--json"]
         code, text, errors = self.call(*arguments, "--expect", f"{folder}/outputs_0.safetensors")
         said = last_line(errors)
         if code is None:
@@ -87,7 +91,7 @@ class Product:
     def outputs(self, folder, form):
         """The tensors that the product returns, as files have them (a complex one as its real view)."""
         path = f"{folder}/results.safetensors"
-        self.call("run", f"{folder}/{form}.pt2", "--inputs", f"{folder}/inputs_0.safetensors", "--device", self.device, "--outputs", path)
+        self.call("run", f"{folder}/{form}.pt2", "--inputs", f"{folder}/inputs_0.safetensors", *self.where(), "--outputs", path)
         return safetensors.torch.load_file(path) if os.path.exists(path) else {}
 
 
