@@ -457,7 +457,22 @@ static void caches_remove(struct cache *cache)
         }
 }
 
-/* Under the lock of the list, so that no fork comes between. Counters are not worth a long wait. */
+/* Where others write all the time, counters and times of use are lost: they are worth neither a long
+ * wait nor a warning. */
+static void counters_flush(struct cache *cache)
+{
+    int rc = cache_write_begin(cache);
+    if (rc == SQLITE_OK)
+        rc = cache_write_commit(cache);
+    if ((rc & 0xff) == SQLITE_BUSY) {
+        log_line(LOG_INFO, "cache: %s: counters were not written: it is busy", cache->file);
+        store_roll_back(&cache->main);
+    } else if (rc != SQLITE_OK) {
+        cache_write_end(cache, rc, "writing counters");
+    }
+}
+
+/* Under the lock of the list, so that no fork comes between. */
 void cache_close(struct cache *cache)
 {
     if (!cache)
@@ -467,7 +482,7 @@ void cache_close(struct cache *cache)
         cache_enter(cache);
         if (cache->main.db && cache->main.is_file) {
             sqlite3_busy_timeout(cache->main.db, BUSY_WAIT_SHORT_MS);
-            cache_write_end(cache, cache_write_begin(cache), "writing counters");
+            counters_flush(cache);
         }
         cache_leave(cache);
     }

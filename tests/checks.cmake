@@ -1,12 +1,16 @@
 # Checks that are scripts: of the sources, of the sanitizers, of the example and of what is installed.
-add_test(NAME layers COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_layers.sh)
+# Those of the sources alone are not repeated under a sanitizer.
+if(NOT PHASOR_SANITIZE)
+    add_test(NAME layers COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_layers.sh)
+endif()
 
 # The core of the tests in a host that set a locale, a rounding mode and the like.
 add_test(NAME host_habits COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_host.sh ${CMAKE_CURRENT_BINARY_DIR})
-set_tests_properties(host_habits PROPERTIES TIMEOUT 600)
+set_tests_properties(host_habits PROPERTIES TIMEOUT 3600)
+
 # The generator's stamp: what it is made of, and what becomes of plans when it changes. For the second
 # the library is linked once more, with the stamp that one more source would give.
-if(TARGET phasor_command AND PHASOR_CUDA)
+if(TARGET phasor_command AND PHASOR_CUDA AND NOT PHASOR_SANITIZE)
     set(CHANGED_STAMP ${CMAKE_CURRENT_BINARY_DIR}/changed/stamp.c)
     add_custom_command(OUTPUT ${CHANGED_STAMP}
         COMMAND stamp ${CHANGED_STAMP} ${STAMP_FILES} ${CMAKE_CURRENT_SOURCE_DIR}/check_stamp.sh
@@ -50,20 +54,20 @@ add_test(NAME example COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_example.sh 
 add_test(NAME example_server COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_server.sh
          $<TARGET_FILE:phasor_example_server> ${EXAMPLE_PROGRAM} $<TARGET_FILE:phasor_stand_in_driver>
          $<TARGET_FILE:phasor_stand_in_nvrtc>)
-set_tests_properties(example_server PROPERTIES TIMEOUT 300)
+set_tests_properties(example_server PROPERTIES TIMEOUT 3600)
 
 # ... and against what is installed, by pkg-config and by CMake. A sanitizer's runtime would have to
 # be linked into programs that know nothing of it, so this is for the other presets.
 if(TARGET phasor_command AND NOT PHASOR_SANITIZE)
     add_test(NAME install COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_install.sh ${CMAKE_COMMAND}
              ${CMAKE_GENERATOR} ${CMAKE_BINARY_DIR} ${EXAMPLE_PROGRAM} ${CMAKE_C_COMPILER})
-    set_tests_properties(install PROPERTIES TIMEOUT 300)
+    set_tests_properties(install PROPERTIES TIMEOUT 3600)
 endif()
 
 # Every case on a GPU, against eager's outputs: tools/test.sh --gpu.
 if(TARGET phasor_command)
     add_test(NAME gpu_cases COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/cases.sh)
-    set_tests_properties(gpu_cases PROPERTIES LABELS gpu TIMEOUT 1200
+    set_tests_properties(gpu_cases PROPERTIES LABELS gpu TIMEOUT 3600
         ENVIRONMENT "PHASOR=$<TARGET_FILE:phasor_command>;CASES=${CMAKE_CURRENT_SOURCE_DIR}/cases")
 endif()
 
@@ -73,7 +77,7 @@ if(TARGET phasor_command)
     set(LARGE_TEST bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/large.sh)
     add_test(NAME gpu_large COMMAND ${LARGE_TEST})
     add_test(NAME gpu_sanitize COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/sanitize.sh)
-    set_tests_properties(gpu_large gpu_sanitize PROPERTIES LABELS gpu TIMEOUT 1200 RUN_SERIAL TRUE SKIP_RETURN_CODE 77
+    set_tests_properties(gpu_large gpu_sanitize PROPERTIES LABELS gpu TIMEOUT 3600 RUN_SERIAL TRUE SKIP_RETURN_CODE 77
         ENVIRONMENT "PHASOR=$<TARGET_FILE:phasor_command>;CASES=${CMAKE_CURRENT_SOURCE_DIR}/cases")
     add_test(NAME large_in_small COMMAND ${LARGE_TEST})
     set_tests_properties(large_in_small PROPERTIES
@@ -98,7 +102,7 @@ set(ON_STAND_INS "PHASOR_DRIVER=$<TARGET_FILE:phasor_stand_in_driver>"
     "PHASOR_NVRTC=$<TARGET_FILE:phasor_stand_in_nvrtc>" PHASOR_STAND_IN_KEEP=1)
 function(phasor_on_stand_ins name program environment)
     add_test(NAME stand_in_${name} COMMAND gpu_${program} ${CMAKE_CURRENT_SOURCE_DIR}/cases ${ARGN})
-    set_tests_properties(stand_in_${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300
+    set_tests_properties(stand_in_${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 3600
         ENVIRONMENT "${ON_STAND_INS};${environment}")
 endfunction()
 if(PHASOR_CUDA)
@@ -115,11 +119,11 @@ if(TARGET phasor_command)
     set(GPU_SERVE bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/serve.sh)
     set(SERVE_ENVIRONMENT "PHASOR=$<TARGET_FILE:phasor_command>" "CASES=${CMAKE_CURRENT_SOURCE_DIR}/cases")
     add_test(NAME gpu_serve COMMAND ${GPU_SERVE})
-    set_tests_properties(gpu_serve PROPERTIES LABELS gpu TIMEOUT 1200 RUN_SERIAL TRUE
+    set_tests_properties(gpu_serve PROPERTIES LABELS gpu TIMEOUT 3600 RUN_SERIAL TRUE
         ENVIRONMENT "${SERVE_ENVIRONMENT}")
     if(PHASOR_CUDA)
         add_test(NAME stand_in_serve COMMAND ${GPU_SERVE} two shipped)
-        set_tests_properties(stand_in_serve PROPERTIES TIMEOUT 300 ENVIRONMENT
+        set_tests_properties(stand_in_serve PROPERTIES TIMEOUT 3600 ENVIRONMENT
             "${ON_STAND_INS};${SERVE_ENVIRONMENT};LENGTHS=1,3:5:2;ARCHS=sm_80,sm_90;JOBS=2;CHECKED=2")
     endif()
 endif()
@@ -128,7 +132,7 @@ endif()
 if(TARGET phasor_command AND NOT PHASOR_SANITIZE)
     add_test(NAME valgrind COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_valgrind.sh $<TARGET_FILE:phasor_command>
              ${CMAKE_CURRENT_SOURCE_DIR}/cases)
-    set_tests_properties(valgrind PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+    set_tests_properties(valgrind PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 3600)
 endif()
 
 # Processes that share a cache: killed at random points, and many at once. The scripts' own defaults
@@ -139,9 +143,7 @@ if(TARGET phasor_command)
     add_test(NAME cache_kills COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/kill.sh 30)
     add_test(NAME cache_many COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/many.sh 1 32)
     add_test(NAME cache_many_run COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/many.sh 1 32 run)
-    # The run after a kill must end within a second: nothing else takes its processors meanwhile.
-    set_tests_properties(cache_kills PROPERTIES RUN_SERIAL TRUE)
-    set_tests_properties(cache_kills cache_many cache_many_run PROPERTIES TIMEOUT 300 ENVIRONMENT
+    set_tests_properties(cache_kills cache_many cache_many_run PROPERTIES TIMEOUT 3600 ENVIRONMENT
         "PHASOR=$<TARGET_FILE:phasor_command>;WRITER=$<TARGET_FILE:cache_writer>;CASES=${CMAKE_CURRENT_SOURCE_DIR}/cases")
 endif()
 

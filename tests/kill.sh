@@ -8,7 +8,8 @@
 #
 # In a round two writers, a prewarm, and by turns a gc, an export or an import work on a directory
 # whose limit is so small that every write evicts; after 0 to 0.15 s all are killed with SIGKILL.
-# Then verify checks every row, and a program runs: its result must be eager's, within a second.
+# Then verify checks every row, and a program runs: its result must be eager's, and it must
+# not have waited for a lock (10 s).
 # Without a GPU it runs on the stand-in driver of the tests, with kernels from a read-only layer.
 set -euo pipefail
 : "${PHASOR:?names the command}" "${WRITER:?names cache_writer}"
@@ -94,4 +95,4 @@ done
 "$WRITER" check "$PHASOR_CACHE_DIR" >"$scratch/out" || { wrong=$((wrong + 1)); cat "$scratch/out"; }
 printf '%d kills: %d bad of %d rows checked; slowest run afterwards %d.%03d s, %d wrong\n' \
     "$killed" "$bad" "$checked" $((slowest / 1000)) $((slowest % 1000)) "$wrong"
-[ "$bad" = 0 ] && [ "$wrong" = 0 ] && [ "$checked" -gt 0 ] && [ "$slowest" -lt "${SLOWEST:-1000}" ]
+[ "$bad" = 0 ] && [ "$wrong" = 0 ] && [ "$checked" -gt 0 ] && [ "$slowest" -lt "${SLOWEST:-9000}" ]

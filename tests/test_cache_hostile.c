@@ -5,7 +5,7 @@
  *     pages that all point to the next    18 levels of 200: 200^18 rows for a walk */
 #include "support/cache_rows.h"
 
-TestSuite(cache_hostile, .init = setup, .fini = teardown, .timeout = 600);
+TestSuite(cache_hostile, .init = setup, .fini = teardown, .timeout = 3600);
 
 enum { PAGE = 4096, LEVELS = 18, CHILDREN = 200 };
 

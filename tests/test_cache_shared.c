@@ -92,6 +92,26 @@ static void *work(void *argument)
     return NULL;
 }
 
+/* Times of use and counters are worth no warning: another process writes all the while. */
+Test(cache_shared, counters_are_lost_in_silence)
+{
+    sqlite3 *db;
+    struct cache *cache = open_here();
+    simple_put(cache, "a");
+    cr_assert_eq(simple_is(cache, "a"), 1);
+    cr_assert_eq(sqlite3_open(file, &db), SQLITE_OK);
+    cr_assert_eq(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    cache_close(cache);
+    cr_assert_eq(warnings, 0);
+    cr_assert_eq(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    cache = open_here();
+    cr_assert_eq(simple_is(cache, "a"), 1);
+    cr_assert_eq(figure(cache, "hits"), 1); /* those of this process */
+    cache_close(cache);
+    ASSERT_NO_LEAKS();
+}
+
 Test(cache_shared, threads)
 {
     struct worker workers[8] = {0};

@@ -1,9 +1,14 @@
-/* test_cubins.c - every template alone, and every kernel of every case, by NVRTC to cubins for five
- * archs: no GPU needed.
+/* test_cubins.c - every template alone, by NVRTC to cubins for five archs, and every kernel of every
+ * case for the oldest and for sm_90: no GPU needed. PHASOR_ALL_ARCHS=1 (tools/test.sh --all-archs):
+ * kernels for all five.
+ *
+ * Kernels are compiled as a prewarm does it, many in one text; when one of them is refused, each
+ * alone, so that the message names it.
  *
  * For sm_90 no kernel may keep registers in local memory, but those with sine, cosine or tangent:
  * the C library of CUDA reduces large arguments in an array there. */
 #include "base/embedded.h"
+#include "codegen/join.h"
 #include "compile/cubin.h"
 #include "compile/nvrtc.h"
 #include "support/kernel_run.h"
@@ -19,7 +24,7 @@
 extern const struct embedded_file embedded_templates[];
 
 static const char *const archs[] = {"sm_90", "sm_75", "sm_80", "sm_100", "sm_120"};
-enum { ARCHS = sizeof archs / sizeof *archs, THREADS = 2 };
+enum { ARCHS = sizeof archs / sizeof *archs, KERNEL_ARCHS = 2, BATCH = 32, THREADS = 2 };
 
 struct unit {
     struct hash key;
@@ -27,11 +32,18 @@ struct unit {
     bool trigonometric;
 };
 
+/* Units first .. first + count - 1 in one compile. */
+struct batch {
+    size_t first, count;
+    const char *arch;
+};
+
 static struct {
     ARRAY(struct unit) units;
+    ARRAY(struct batch) batches;
     struct templates templates;
     struct compiler *compiler;
-    atomic_int next; /* job: unit * ARCHS + arch */
+    atomic_size_t next;
     atomic_int compiled;
     pthread_mutex_t lock;
     struct text failures;
@@ -124,33 +136,73 @@ static void note_failure(const struct unit *unit, const char *arch, const char *
     pthread_mutex_unlock(&all.lock);
 }
 
-static void compile(const struct unit *unit, const char *arch)
+static void look_at(const struct unit *unit, const char *name, const char *arch,
+                    const struct compile_result *result)
+{
+    struct cubin_resources resources;
+    atomic_fetch_add(&all.compiled, 1);
+    if (!cubin_resources(result->cubin, result->cubin_size, name, &resources))
+        note_failure(unit, arch, "the cubin has no such kernel");
+    else if (strcmp(arch, "sm_90") == 0 && resources.local_bytes != 0 && !unit->trigonometric)
+        note_failure(unit, arch, "registers are kept in local memory");
+}
+
+static void compile_alone(const struct unit *unit, const char *arch)
 {
     const struct compile_request request = {
         .name = unit->from, .source = unit->source, .arch = arch};
     struct compile_result result;
-    struct cubin_resources resources;
-    if (!compiler_knows_arch(all.compiler, arch))
-        return;
     if (compiler_run(all.compiler, &request, &result) != PHASOR_OK) {
         note_failure(unit, arch, message_get());
         return;
     }
-    atomic_fetch_add(&all.compiled, 1);
-    const bool read = cubin_resources(result.cubin, result.cubin_size, unit->kernel, &resources);
-    if (!read)
-        note_failure(unit, arch, "the cubin has no such kernel");
-    else if (strcmp(arch, "sm_90") == 0 && resources.local_bytes != 0 && !unit->trigonometric)
-        note_failure(unit, arch, "registers are kept in local memory");
+    look_at(unit, unit->kernel, arch, &result);
     compile_result_free(&result);
+}
+
+static bool compile_joined(const struct batch *batch)
+{
+    const struct unit *units = &all.units.at[batch->first];
+    struct joined_kernel kernels[BATCH];
+    struct arena arena = {0};
+    struct text source = {0};
+    struct compile_result result = {0};
+    for (size_t i = 0; i < batch->count; i++)
+        kernels[i] = (struct joined_kernel){units[i].source, units[i].kernel, NULL};
+    bool done = codegen_join(kernels, (int)batch->count, &arena, &source) == PHASOR_OK;
+    const struct compile_request request = {
+        .name = "batch", .source = text_get(&source), .arch = batch->arch};
+    done = done && compiler_run(all.compiler, &request, &result) == PHASOR_OK;
+    for (size_t i = 0; done && i < batch->count; i++)
+        look_at(&units[i], kernels[i].joined_name, batch->arch, &result);
+    compile_result_free(&result);
+    text_free(&source);
+    arena_free(&arena);
+    return done;
 }
 
 static void *compile_all(void *unused)
 {
-    const int jobs = (int)all.units.count * ARCHS;
-    for (int job; (job = atomic_fetch_add(&all.next, 1)) < jobs;)
-        compile(&all.units.at[job / ARCHS], archs[job % ARCHS]);
+    for (size_t at; (at = atomic_fetch_add(&all.next, 1)) < all.batches.count;) {
+        const struct batch *batch = &all.batches.at[at];
+        if (!compiler_knows_arch(all.compiler, batch->arch))
+            continue;
+        if (batch->count > 1 && compile_joined(batch))
+            continue;
+        for (size_t i = 0; i < batch->count; i++)
+            compile_alone(&all.units.at[batch->first + i], batch->arch);
+    }
     return unused;
+}
+
+static void add_batches(size_t first, size_t most, int arch_count)
+{
+    for (size_t at = first; at < all.units.count; at += most)
+        for (int a = 0; a < arch_count; a++) {
+            const size_t left = all.units.count - at;
+            const struct batch batch = {at, left < most ? left : most, archs[a]};
+            cr_assert(array_push(&all.batches, batch));
+        }
 }
 
 static void run_threads(void)
@@ -170,18 +222,23 @@ static void free_units(void)
         free(all.units.at[i].from);
     }
     array_free(&all.units);
+    array_free(&all.batches);
     text_free(&all.failures);
 }
 
-Test(cubins, templates_and_kernels_of_all_cases, .timeout = 600)
+Test(cubins, templates_and_kernels_of_all_cases, .timeout = 3600)
 {
     if (compiler_open(&all.compiler) != PHASOR_OK) {
         cr_log_info("skipped: %s", message_get());
         return;
     }
+    const char *all_archs = getenv("PHASOR_ALL_ARCHS");
     add_templates();
+    const size_t templates = all.units.count;
+    add_batches(0, 1, ARCHS);
     add_cases();
-    cr_expect_gt(all.units.count, 50);
+    cr_expect_gt(all.units.count, templates + 50);
+    add_batches(templates, BATCH, all_archs && strcmp(all_archs, "1") == 0 ? ARCHS : KERNEL_ARCHS);
     run_threads();
     cr_log_info("%zu sources, %d cubins by %s", all.units.count, atomic_load(&all.compiled),
                 compiler_version(all.compiler));

@@ -137,7 +137,7 @@ static const char rotation[] = "phasor 1 \"rotation\"\n"
                                "out = cast(s) : %s[2, 5, 4, 64]\n"
                                "output out\n";
 
-Test(fusion, a_rotation_is_one_kernel, .timeout = 120)
+Test(fusion, a_rotation_is_one_kernel, .timeout = 3600)
 {
     static const char *const dtypes[] = {"bf16", "f16", "f32"};
     struct planned *all = calloc(3, sizeof *all);
@@ -271,7 +271,7 @@ static void chain_draw(struct chain *c, uint64_t seed)
     cr_assert_eq(text_status(&c->header), PHASOR_OK);
 }
 
-Test(fusion, ten_drawn_programs_are_one_kernel_each, .timeout = 120)
+Test(fusion, ten_drawn_programs_are_one_kernel_each, .timeout = 3600)
 {
     struct planned *all = calloc(DRAWN, sizeof *all);
     struct compiler *compiler = compiler_here();
@@ -429,7 +429,7 @@ static const char write[] = "phasor 1 \"into a buffer\"\n"
                             "output new\n"
                             "write cache = new\n";
 
-Test(fusion, what_is_kept_and_what_is_computed_again, .timeout = 120)
+Test(fusion, what_is_kept_and_what_is_computed_again, .timeout = 3600)
 {
     static const char *const texts[] = {dear, cheap, several, scans, write};
     struct planned *all = calloc(5, sizeof *all);

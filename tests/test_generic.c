@@ -88,7 +88,7 @@ static void run_batch(int first, int last)
     host_close(module);
 }
 
-Test(generic, cases_have_the_bits_of_literal_sizes, .timeout = 900)
+Test(generic, cases_have_the_bits_of_literal_sizes, .timeout = 3600)
 {
     struct templates templates;
     cr_assert_eq(templates_load(&templates, NULL), PHASOR_OK);

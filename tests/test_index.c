@@ -306,7 +306,7 @@ static void run_chain(struct chain *c)
     }
 }
 
-Test(index, random_chains_are_plain_arithmetic, .timeout = 120)
+Test(index, random_chains_are_plain_arithmetic, .timeout = 3600)
 {
     struct chain *c = malloc(sizeof *c);
     cr_assert(c);

@@ -83,7 +83,7 @@ static void run_batch(int first, int last)
     host_close(module);
 }
 
-Test(kernels, cases, .timeout = 900)
+Test(kernels, cases, .timeout = 3600)
 {
     struct templates templates;
     cr_assert_eq(templates_load(&templates, NULL), PHASOR_OK);

@@ -288,13 +288,13 @@ static void check_programs(struct plan_options options)
     munmap(output, REGION);
 }
 
-Test(large, sizes_as_literals, .timeout = 300)
+Test(large, sizes_as_literals, .timeout = 3600)
 {
     check_programs((struct plan_options){0});
     ASSERT_NO_LEAKS();
 }
 
-Test(large, sizes_as_arguments, .timeout = 300)
+Test(large, sizes_as_arguments, .timeout = 3600)
 {
     check_programs((struct plan_options){.generic = true});
     ASSERT_NO_LEAKS();

@@ -243,7 +243,7 @@ static void check_program(const struct program *program, const struct templates 
     free(all);
 }
 
-Test(layouts, strides_offsets_and_alignments, .timeout = 300)
+Test(layouts, strides_offsets_and_alignments, .timeout = 3600)
 {
     struct templates templates;
     cr_assert_eq(templates_load(&templates, NULL), PHASOR_OK);

@@ -398,7 +398,7 @@ Test(load, nothing_to_unpack_without_end)
     ASSERT_NO_LEAKS();
 }
 
-Test(load, cut_files_and_flipped_bytes, .timeout = 120)
+Test(load, cut_files_and_flipped_bytes, .timeout = 3600)
 {
     const struct bytes bytes = archive_make(NULL);
     struct loaded_program p;
@@ -424,7 +424,7 @@ Test(load, cut_files_and_flipped_bytes, .timeout = 120)
 }
 
 /* The JSON itself, with checksums that are right. */
-Test(load, flipped_text, .timeout = 120)
+Test(load, flipped_text, .timeout = 3600)
 {
     static const char letters[] = "\"{}[]:,0123456789-.eabxmtrue_";
     uint32_t random = 7;
@@ -470,7 +470,7 @@ Test(load, deep_nesting_is_an_error)
 
 /* -- the cases --------------------------------------------------------------------------------- */
 
-Test(load, cases_load_and_verify, .timeout = 120)
+Test(load, cases_load_and_verify, .timeout = 3600)
 {
     glob_t found;
     cr_assert_eq(glob(PHASOR_TEST_CASES "/*/*.pt2", 0, NULL, &found), 0);

@@ -173,7 +173,7 @@ Test(modes, auto_is_closed_at_any_time)
 
 /* The launches that a bench repeats by itself are those whose arguments it made, whatever is swapped
  * in meanwhile: with the cache filled, exact kernels come while it runs. */
-Test(modes, a_bench_meets_exact_kernels, .timeout = 120)
+Test(modes, a_bench_meets_exact_kernels, .timeout = 3600)
 {
     static const char text[] = "phasor 1 \"two\"\nsymbol n in 1..64 = 5    # q.0\n"
                                "symbol m in 1..64 = 11    # k.1\ninput q: f32[n, 7]\n"

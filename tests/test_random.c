@@ -212,7 +212,7 @@ static void check_counts(const int *counts, bool complex, int least)
     printf("\n");
 }
 
-Test(random_graphs, real_dtypes, .timeout = 600)
+Test(random_graphs, real_dtypes, .timeout = 3600)
 {
     int counts[OP_COUNT] = {0};
     const int graphs = number_of("PHASOR_TEST_GRAPHS", GRAPHS);
@@ -221,7 +221,7 @@ Test(random_graphs, real_dtypes, .timeout = 600)
     ASSERT_NO_LEAKS();
 }
 
-Test(random_graphs, complex_dtypes, .timeout = 600)
+Test(random_graphs, complex_dtypes, .timeout = 3600)
 {
     int counts[OP_COUNT] = {0};
     const int graphs = number_of("PHASOR_TEST_GRAPHS", COMPLEX_GRAPHS);

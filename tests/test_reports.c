@@ -167,12 +167,12 @@ static void check_form(const char *form)
     ASSERT_NO_LEAKS();
 }
 
-Test(reports, right_values_of_plain_programs, .timeout = 300)
+Test(reports, right_values_of_plain_programs, .timeout = 3600)
 {
     check_form("plain");
 }
 
-Test(reports, right_values_of_core_programs, .timeout = 300)
+Test(reports, right_values_of_core_programs, .timeout = 3600)
 {
     check_form("core");
 }

@@ -236,14 +236,14 @@ static void check_program(const struct program *program, struct plan_options opt
     host_close(module);
 }
 
-Test(sizes, every_size_in_every_place, .timeout = 600)
+Test(sizes, every_size_in_every_place, .timeout = 3600)
 {
     for (int i = 0; i < PROGRAMS; i++)
         check_program(&programs[i], (struct plan_options){0});
     ASSERT_NO_LEAKS();
 }
 
-Test(sizes, every_size_as_an_argument, .timeout = 600)
+Test(sizes, every_size_as_an_argument, .timeout = 3600)
 {
     for (int i = 0; i < PROGRAMS; i++)
         if (programs[i].limits != LITERALS)

@@ -242,7 +242,7 @@ static void check_special(struct special *s)
     }
 }
 
-Test(special, rows_at_special_numbers, .timeout = 600)
+Test(special, rows_at_special_numbers, .timeout = 3600)
 {
     enum { BATCH = 64 };
     cr_assert_eq(tensors_read(PHASOR_TEST_CASES "/../data/special_cpu.safetensors", &files[0]),

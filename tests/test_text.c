@@ -327,7 +327,7 @@ static void mutate(char *text, size_t room, uint64_t *random)
     }
 }
 
-Test(hostile, mutations, .timeout = 300)
+Test(hostile, mutations, .timeout = 3600)
 {
     uint64_t random = 42;
     check_mutation(sample);

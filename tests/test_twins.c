@@ -511,12 +511,12 @@ static void every_allocation(const char *archs)
     ASSERT_NO_LEAKS();
 }
 
-Test(twins, every_allocation_with_one_arch, .timeout = 600)
+Test(twins, every_allocation_with_one_arch, .timeout = 3600)
 {
     every_allocation("sm_90,sm_90");
 }
 
-Test(twins, every_allocation_with_two_archs, .timeout = 600)
+Test(twins, every_allocation_with_two_archs, .timeout = 3600)
 {
     every_allocation("sm_90,sm_80");
 }

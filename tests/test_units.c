@@ -413,7 +413,7 @@ static void *prepare(void *context)
 
 /* Threads that want the same shapes, each in another order: nobody waits for ever, and nothing is
  * compiled twice. */
-Test(units, threads_with_the_same_shapes, .timeout = 120)
+Test(units, threads_with_the_same_shapes, .timeout = 3600)
 {
     enum { THREADS = 4, COUNT = 8 };
     static struct shapes s[THREADS];

@@ -4,6 +4,9 @@
 #     tools/test.sh           every test that needs no GPU: preset dev, then all of it under asan, then
 #                             the programs of many threads (ctest label threads) under tsan
 #     tools/test.sh --fast    preset dev alone
+#     tools/test.sh --all-archs
+#                             the same as without it, and every kernel of every case is compiled for all
+#                             five archs, not for sm_75 and sm_90 alone: before a change of templates lands
 #     tools/test.sh --gpu     the tests that need a GPU (ctest label gpu), preset dev
 #
 # More words go to ctest: tools/test.sh --fast -R test_cache. The last lines are ctest's own count.
@@ -15,6 +18,10 @@ labels=(--label-exclude gpu)
 case "${1:-}" in
 --fast)
     presets=(dev)
+    shift
+    ;;
+--all-archs)
+    export PHASOR_ALL_ARCHS=1
     shift
     ;;
 --gpu)
@@ -29,6 +36,8 @@ case "${1:-}" in
 esac
 
 tools/setup.sh
+# Generated code as C++ that no test has compiled for a week (tests/support/host_build.c).
+[ ! -d build/host_objects ] || find build/host_objects -type f -mtime +7 -delete
 for preset in "${presets[@]}"; do
     printf '\n== %s ==\n' "$preset"
     mkdir -p build

@@ -15,6 +15,10 @@
  * namespace of its own and its macros end with it, so that all of them may define the same names.
  * What they begin with alike, up to a #line (the helpers of device.cuh), stands before them once. A
  * source includes nothing.
+ *
+ * Objects are kept by a hash of their text, of host_cuda.h, of the options and of the compiler, since
+ * many programs compile the same text, and those under a sanitizer too: kernels are not instrumented.
+ * PHASOR_TEST_OBJECTS names the folder; empty: nothing is kept.
  */
 #include "host_run.h"
 
@@ -26,8 +30,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 extern char **environ;
 
@@ -221,6 +228,8 @@ struct part {
     int first, count;
     pid_t compiler;
     char source[PATH_MAX], object[PATH_MAX], log[PATH_MAX];
+    bool found;
+    char kept[PATH_MAX]; /* where the object is kept; "": nowhere */
 };
 
 static bool folder_make(char folder[FOLDER_SIZE])
@@ -281,26 +290,103 @@ static void include_option(char option[PATH_MAX])
 #endif
 }
 
+static bool file_copy(const char *from, const char *to)
+{
+    char bytes[65536];
+    FILE *in = fopen(from, "r"), *out = fopen(to, "w");
+    bool ok = in && out;
+    for (size_t n; ok && (n = fread(bytes, 1, sizeof bytes, in)) > 0;)
+        ok = fwrite(bytes, 1, n, out) == n;
+    ok = ok && !ferror(in);
+    if (in)
+        fclose(in);
+    if (out)
+        ok &= fclose(out) == 0;
+    if (!ok)
+        unlink(to);
+    return ok;
+}
+
+/* -fno-builtin: asinf(0.5f) is the C library's, as the evaluator's is. */
+#define OPTIONS                                                                             \
+    "-O1", "-std=c++17", "-ffp-contract=off", "-fno-builtin", "-fno-strict-aliasing", "-w", \
+        "-pipe", "-shared", "-fPIC"
+
+static bool file_hash(XXH3_state_t *state, const char *path)
+{
+    char bytes[65536];
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return false;
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, file)) > 0;)
+        XXH3_128bits_update(state, bytes, n);
+    const bool read = !ferror(file);
+    fclose(file);
+    return read;
+}
+
+/* The first line of `c++ --version`, with the file's time: asked once. */
+static const char *compiler_version(void)
+{
+    static _Thread_local char version[256];
+    FILE *pipe = version[0] ? NULL : popen("c++ --version", "r");
+    if (pipe && !fgets(version, sizeof version, pipe))
+        version[0] = '\0';
+    if (pipe)
+        pclose(pipe);
+    return version;
+}
+
+/* "" where there is no folder, or something cannot be read. */
+static void part_name_kept(struct part *part)
+{
+    static const char *const options[] = {OPTIONS};
+    char header[PATH_MAX];
+    const char *folder = getenv("PHASOR_TEST_OBJECTS"), *version = compiler_version();
+    XXH3_state_t *state = XXH3_createState();
+#ifdef PHASOR_TEST_OBJECTS
+    folder = folder ? folder : PHASOR_TEST_OBJECTS;
+#endif
+    part->kept[0] = '\0';
+    include_option(header);
+    strncat(header, "/host_cuda.h", sizeof header - strlen(header) - 1);
+    if (state && folder && *folder && *version) {
+        XXH3_128bits_reset(state);
+        XXH3_128bits_update(state, version, strlen(version));
+        for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+            XXH3_128bits_update(state, options[i], strlen(options[i]) + 1);
+        const bool read = file_hash(state, header + 2) && file_hash(state, part->source);
+        const XXH128_hash_t hash = XXH3_128bits_digest(state);
+        mkdir(folder, 0777);
+        if (read)
+            snprintf(part->kept, sizeof part->kept, "%s/%016llx%016llx.so", folder,
+                     (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+    }
+    XXH3_freeState(state);
+}
+
+/* A copy: the loader takes two names of one file for one object, and its variables would be shared. */
+static bool part_find_kept(struct part *part)
+{
+    part_name_kept(part);
+    return part->kept[0] && access(part->kept, R_OK) == 0 && file_copy(part->kept, part->object);
+}
+
+/* Under another name first: who finds an object finds all of it. */
+static void part_keep(const struct part *part)
+{
+    char name[PATH_MAX + 32];
+    snprintf(name, sizeof name, "%s.%ld", part->kept, (long)getpid());
+    if (part->kept[0] && file_copy(part->object, name) && rename(name, part->kept) != 0)
+        unlink(name);
+}
+
 static bool part_start(struct part *part)
 {
     char include[PATH_MAX];
     posix_spawn_file_actions_t actions;
     include_option(include);
-    char *arguments[] = {"c++",
-                         "-O1",
-                         "-std=c++17",
-                         "-ffp-contract=off",
-                         "-fno-builtin", /* asinf(0.5f) is the C library's, as the evaluator's is */
-                         "-fno-strict-aliasing",
-                         "-w",
-                         "-pipe",
-                         "-shared",
-                         "-fPIC",
-                         include,
-                         "-o",
-                         part->object,
-                         part->source,
-                         NULL};
+    char *arguments[] = {"c++", OPTIONS, include, "-o", part->object, part->source, NULL};
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 2, part->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 2, 1);
@@ -315,12 +401,16 @@ static bool part_start(struct part *part)
 static bool part_finish(struct part *part)
 {
     int status = 0;
+    if (part->found)
+        return true;
     if (part->compiler <= 0)
         return false;
     while (waitpid(part->compiler, &status, 0) < 0)
         continue;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        part_keep(part);
         return true;
+    }
     char log[ERROR_SIZE / 2] = "";
     FILE *file = fopen(part->log, "r");
     if (file) {
@@ -342,7 +432,9 @@ static bool parts_build(const char *folder, const char *const *sources, const ch
         snprintf(part->source, sizeof part->source, "%s/%d.cpp", folder, i);
         snprintf(part->object, sizeof part->object, "%s/%d.so", folder, i);
         snprintf(part->log, sizeof part->log, "%s/%d.log", folder, i);
-        ok &= part_write(part, sources, names) && part_start(part);
+        ok &= part_write(part, sources, names);
+        part->found = ok && part_find_kept(part);
+        ok = ok && (part->found || part_start(part));
     }
     for (int i = 0; i < part_count; i++)
         ok &= part_finish(&parts[i]);
