@@ -132,6 +132,13 @@ def eager_run(module, inputs):
     return outputs, leaves
 
 
+def wide_agrees(results, outputs, module, inputs):
+    try:
+        return judge.accurate(results, outputs, eager_run(module, [judge.widened(x) for x in inputs])[1])
+    except Exception:  # not every operator has float64
+        return False
+
+
 def oracle_ask(verdict, product, folder, form, program, sample, outputs, unordered):
     """A second opinion on a difference: the exported program as PyTorch runs it, and a run in float64."""
     try:
@@ -139,28 +146,19 @@ def oracle_ask(verdict, product, folder, form, program, sample, outputs, unorder
     except Exception:  # PyTorch can fail on programs that it exported: then there is no second opinion
         own = None
     if verdict.kind == judge.WRONG_STRIDES and own is not None:
-        for mine, eager in zip(own, outputs):
-            if isinstance(mine, torch.Tensor) and judge.strides_differ(mine.shape, mine.stride(), eager.stride()):
-                again = product.run(folder, form, own, undefined=True)
-                if again.kind != judge.WRONG_STRIDES:
-                    return judge.Verdict(judge.EXCEPTED_STRIDES, f"PyTorch's {form} program has them: {verdict.detail}")
-        return verdict
-    if verdict.kind != judge.WRONG_VALUE:
+        if product.run(folder, form, own, undefined=True).kind not in (judge.WRONG_STRIDES, judge.WRONG_SHAPE):
+            return judge.Verdict(judge.EXCEPTED_STRIDES, f"PyTorch's {form} program has them: {verdict.detail}")
+    if verdict.kind not in (judge.WRONG_VALUE, judge.WRONG_SHAPE):
         return verdict
     results = product.outputs(folder, form)
     if unordered and judge.ties_differ_only(results, outputs, sample.inputs[0]):
         return judge.Verdict(judge.MATCH, "equal elements in another order")
-    try:
-        wide = [judge.widened(x) for x in sample.inputs]
-        _, references = eager_run(sample, wide)
-        if judge.accurate(results, outputs, references):
-            return judge.Verdict(judge.MATCH, "against float64")
-    except Exception:  # not every operator has float64
-        pass
+    if wide_agrees(results, outputs, sample, sample.inputs):
+        return judge.Verdict(judge.MATCH, "against float64")
     if own is not None:
         export.values_write(f"{folder}/outputs_0.safetensors", "output", own)
-        if product.run(folder, form, own).kind == judge.MATCH:
-            return judge.Verdict(judge.EXCEPTED_VALUE, f"PyTorch's {form} program has them: {verdict.detail}")
+        if product.run(folder, form, own).kind == judge.MATCH or wide_agrees(results, own, program.module(), sample.inputs):
+            return judge.Verdict(judge.EXCEPTED_VALUE, f"PyTorch's {form} program gives them: {verdict.detail}")
     return verdict
 
 
