@@ -4,6 +4,9 @@
 #define KERNEL sample
 #define BLOCK 128
 #define SIDE 1
+#define STRANDS 512
+#define LANES 1
+#define ALONG
 #define RESIDENT 8
 #define COUNT a.n
 #define LENGTH a.length
@@ -26,16 +29,16 @@ DEVICE void body(const args &a, index_t i) { store16(a.p1, i, load16(a.p0, i)); 
 #define body1 body
 DEVICE acc_t identity() { return 0; }
 DEVICE acc_t combine(acc_t x, acc_t y) { return x + y; }
-DEVICE acc_t accumulate(const args &a, index_t i, index_t r, acc_t acc)
+DEVICE acc_t element(const args &a, index_t i, index_t e)
 {
-    return combine(acc, f32_from(load4(a.p0, i * a.length + r).w[0]));
+    return f32_from(load4(a.p0, i * a.length + e).w[0]);
 }
+DEVICE acc_t run(const args &a, index_t i, index_t r) { return element(a, i, r); }
 DEVICE void store(const args &a, index_t i, acc_t acc) { store4(a.p1, i, vec4{{bits_of(acc)}}); }
-DEVICE acc_t step(const args &a, index_t i, index_t r, acc_t acc)
+DEVICE void load(const args &a, index_t i, index_t r, acc_t *x) { x[0] = element(a, i, r); }
+DEVICE void store(const args &a, index_t i, index_t r, const acc_t *x)
 {
-    acc = accumulate(a, i, r, acc);
-    store4(a.p1, i * a.length + r, vec4{{bits_of(acc)}});
-    return acc;
+    store4(a.p1, i * a.length + r, vec4{{bits_of(x[0])}});
 }
 DEVICE item_t load(const args &a, index_t i, index_t r)
 {

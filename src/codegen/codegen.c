@@ -130,12 +130,20 @@ bool kernel_is_wide(const struct kernel_builder *builder)
     return size_is_less(index->sizes, most, builder->runs);
 }
 
-void kernel_define_length(struct kernel_builder *builder, dim length)
+void kernel_define_inside(struct kernel_builder *builder, const char *name, dim size)
 {
-    const bool literal = size_is_literal(&builder->plan->sizes, length);
+    const bool literal = size_is_literal(&builder->plan->sizes, size);
     if (!literal)
         builder->arguments.sizes_inside = builder->arguments.gains = true;
-    define_size(builder, "LENGTH", length, literal);
+    define_size(builder, name, size, literal);
+}
+
+void kernel_define_parts(struct kernel_builder *builder, int run)
+{
+    struct sizes *sizes = &builder->plan->sizes;
+    kernel_define_inside(builder, "ROW_PARTS", builder->kernel->parts);
+    kernel_define_inside(builder, "CHUNK",
+                         size_floordiv(sizes, builder->kernel->chunk, size_literal(sizes, run)));
 }
 
 /* -- the source -------------------------------------------------------------------------------- */
@@ -271,13 +279,17 @@ static phasor_status kernel_source(struct kernel_builder *builder)
 static phasor_status part_geometry(struct kernel_builder *builder)
 {
     struct sizes *sizes = &builder->plan->sizes;
-    const int64_t per_block =
-        builder->kernel->kind == KERNEL_REDUCE || builder->kernel->kind == KERNEL_DOT
-            ? builder->side
-            : builder->block;
-    const dim blocks =
+    const struct kernel *kernel = builder->kernel;
+    const bool rows = kernel->kind == KERNEL_REDUCE || kernel->kind == KERNEL_SCAN ||
+                      kernel->kind == KERNEL_DOT,
+               parts = kernel->stage == STAGE_PARTS ||
+                       (kernel->stage == STAGE_LAST && kernel->kind == KERNEL_SCAN);
+    const int64_t per_block = rows ? builder->side : builder->block;
+    dim blocks =
         size_floordiv(sizes, size_add(sizes, builder->runs, size_literal(sizes, per_block - 1)),
                       size_literal(sizes, per_block));
+    if (parts)
+        blocks = size_mul(sizes, blocks, kernel->parts);
     char name[32];
     if (builder->part >= 0) {
         snprintf(name, sizeof name, "BLOCKS%d", builder->part);
@@ -320,14 +332,22 @@ static dim part_bytes(const struct kernel_builder *builder)
 {
     struct plan *plan = builder->plan;
     struct sizes *sizes = &plan->sizes;
+    const struct kernel *kernel = builder->kernel;
     dim bytes = 0;
     for (size_t b = 0; b < plan->buffers.count; b++)
         bytes = size_add(
             sizes, bytes,
             scaled(builder, elements_read(builder, (int)b), dtype_size(plan->buffers.at[b].dtype)));
-    for (int s = 0; s < builder->kernel->store_count; s++) {
-        const struct buffer *b = plan_buffer(plan, builder->kernel->stores[s].buffer);
-        const dim stored = builder->kernel->kind == KERNEL_SCATTER
+    if (kernel->scratch >= 0) {
+        const struct buffer *b = plan_buffer(plan, kernel->scratch);
+        bytes = size_add(sizes, bytes,
+                         scaled(builder, kernel_count(builder, b->sizes, b->rank),
+                                dtype_size(b->dtype) * (kernel->stage == STAGE_CARRY ? 2 : 1)));
+    }
+    const bool stores = kernel->stage == STAGE_WHOLE || kernel->stage == STAGE_LAST;
+    for (int s = 0; stores && s < kernel->store_count; s++) {
+        const struct buffer *b = plan_buffer(plan, kernel->stores[s].buffer);
+        const dim stored = kernel->kind == KERNEL_SCATTER
                                ? scaled(builder, builder->runs, builder->lanes)
                                : kernel_count(builder, b->sizes, b->rank);
         bytes = size_add(sizes, bytes, scaled(builder, stored, dtype_size(b->dtype)));
@@ -412,8 +432,8 @@ phasor_status codegen_plan(struct plan *plan, const struct templates *templates)
         if (step->kind != STEP_KERNEL)
             continue;
         arithmetic_enter(&host);
-        const phasor_status status = launch_build(plan, (size_t)step->kernel.first,
-                                                  (size_t)step->kernel.count, templates);
+        const phasor_status status =
+            launch_build(plan, (size_t)step->kernel.first, (size_t)step->kernel.count, templates);
         arithmetic_leave(&host);
         TRY(status);
         plan->kernels.at[launches] = plan->kernels.at[step->kernel.first];

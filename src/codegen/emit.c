@@ -393,6 +393,11 @@ static const char *line_comment(const struct expression *at)
 }
 
 /* The line of e: "const float v7 = ...;" */
+static void result_name(int number, char name[NAME_SIZE])
+{
+    snprintf(name, NAME_SIZE, number ? "result%d" : "result", number);
+}
+
 static void emit_line(struct emitter *emitter, expr e)
 {
     const struct expression *at = expression_at(emitter, e);
@@ -409,8 +414,11 @@ static void emit_line(struct emitter *emitter, expr e)
         text_add(&line, "(long long)(");
         emit_form(emitter, at->index, &line);
         text_add(&line, ")");
-    } else
-        text_add(&line, "result");
+    } else {
+        char name[NAME_SIZE];
+        result_name(at->buffer, name);
+        text_add(&line, name);
+    }
     const char *comment = line_comment(at);
     text_format(emitter->out, "    const %s v%u = %s;%s%s\n", types[at->dtype].type, e,
                 text_get(&line), comment ? " // " : "", comment ? comment : "");
@@ -455,12 +463,15 @@ void emit_value(struct emitter *emitter, expr e, char name[NAME_SIZE])
     snprintf(name, NAME_SIZE, "r%u", e);
 }
 
-void emit_result(enum dtype dtype, struct text *out)
+void emit_result(enum dtype dtype, int number, const char *from, struct text *out)
 {
+    char name[NAME_SIZE];
+    result_name(number, name);
     if (is_half(dtype))
-        text_format(out, "    const float result = round_%s(acc);\n", dtype_text(dtype));
+        text_format(out, "    const float %s = round_%s(%s);\n", name, dtype_text(dtype), from);
     else
-        text_format(out, "    const %s result = (%s)acc;\n", types[dtype].type, types[dtype].type);
+        text_format(out, "    const %s %s = (%s)%s;\n", types[dtype].type, name, types[dtype].type,
+                    from);
 }
 
 /* -- stores ------------------------------------------------------------------------------------ */

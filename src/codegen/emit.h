@@ -59,5 +59,5 @@ const char *emit_type(enum dtype dtype); /* "float" */
 void emit_number(enum dtype dtype, struct number number, char name[NAME_SIZE]);
 /* A cell of the table with operands put in. */
 void emit_cell(const char *cell, enum dtype dtype, const char *const *operands, struct text *out);
-/* "const float result = round_bf16(acc);": what a reduction or scan gives, in its dtype. */
-void emit_result(enum dtype dtype, struct text *out);
+/* "const float result2 = round_bf16(x[2]);": what a reduction or scan gives, in its dtype. */
+void emit_result(enum dtype dtype, int number, const char *from, struct text *out);

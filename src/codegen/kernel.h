@@ -33,6 +33,17 @@ struct kernel_builder {
     dim blocks, bytes;
 };
 
+/* The rows of a reduction or scan, and their elements in terms of the kernel's variables. */
+struct row_parts {
+    const struct node *node, *operand;
+    enum dtype accumulator;
+    struct rows rows;
+    form at[RANK_MAX];   /* coordinates of row i: the operand's without the dims that go */
+    expr run[LANES_MAX]; /* the elements of run r; 0: no run is whole */
+    bool rest;           /* elements may be left that no whole run has: */
+    expr element;        /* element e */
+};
+
 /* One for each kind; they fill functions, defines, runs and geometry. */
 phasor_status kernel_map(struct kernel_builder *builder);
 phasor_status kernel_row(struct kernel_builder *builder);
@@ -56,7 +67,16 @@ void kernel_combination(struct kernel_builder *builder, enum op reduction, enum 
 /* "acc = combine(acc, (acc_t)v7);" */
 void kernel_accumulate(struct kernel_builder *builder, struct emitter *emitter,
                        enum dtype accumulator, expr element);
-enum dtype kernel_accumulator(const struct node *reduction, enum dtype operand);
+/* Cuts the rows of the kernel's special node and counts them. */
+void kernel_rows(struct kernel_builder *builder, bool scan, struct row_parts *parts);
+/* Traces the elements of a run of `lanes`, and one; function element(a, i, e), where needed. */
+phasor_status kernel_row_trace(struct kernel_builder *builder, struct row_parts *parts);
+phasor_status kernel_row_element(struct kernel_builder *builder, const struct row_parts *parts);
+/* Coordinates of the operand at an element of row i. */
+void kernel_row_coordinates(struct kernel_builder *builder, const struct row_parts *parts,
+                            form element, form *out);
+/* ROW_PARTS and CHUNK, in runs. */
+void kernel_define_parts(struct kernel_builder *builder, int run);
 /* The shape that an index_put writes: that of the base with the indexed dims replaced by the
  * `inner` dims of the indices. */
 int kernel_put_shape(struct kernel_builder *builder, const struct node *n, dim shape[RANK_MAX],
@@ -73,8 +93,8 @@ bool kernel_is_wide(const struct kernel_builder *builder);
 dim kernel_count(const struct kernel_builder *builder, const dim *sizes, int rank);
 /* "#define NAME 77u", or the argument that brings the size: a number of runs or blocks. */
 void kernel_define(struct kernel_builder *builder, const char *name, dim size);
-/* LENGTH: what is computed depends on it. */
-void kernel_define_length(struct kernel_builder *builder, dim length);
+/* The same for a size on which it depends what is computed. */
+void kernel_define_inside(struct kernel_builder *builder, const char *name, dim size);
 /* An emitter over the builder's functions; its end says whether it failed. */
 phasor_status kernel_emitter(struct kernel_builder *builder, struct emitter *emitter);
 phasor_status kernel_emitter_end(struct kernel_builder *builder, struct emitter *emitter);

@@ -140,7 +140,7 @@ static phasor_status emit_collected(struct collection *c)
         trace_address(&builder->trace, plan_buffer(builder->plan, store->buffer), c->at);
     TRY(kernel_emitter(builder, &emitter));
     text_add(&builder->functions, "DEVICE void store(const args &a, index_t i, acc_t acc)\n{\n");
-    emit_result(c->node->dtype, &builder->functions);
+    emit_result(c->node->dtype, 0, "acc", &builder->functions);
     emit_store(&emitter, store->buffer, &address, &result, 1);
     text_add(&builder->functions, "}\n");
     return kernel_emitter_end(builder, &emitter);
@@ -167,7 +167,7 @@ phasor_status kernel_collect(struct kernel_builder *builder)
     TRY(trace_status(&builder->trace));
     TRY(kernel_pointers(builder));
     TRY(kernel_pointer(builder, builder->kernel->stores[0].buffer, true));
-    kernel_define_length(builder, c.length);
+    kernel_define_inside(builder, "LENGTH", c.length);
     text_format(&builder->defines, "typedef %s acc_t;\n", emit_type(accumulator));
     TRY(emit_first(&c, base));
     TRY(emit_collect(&c, accumulator));

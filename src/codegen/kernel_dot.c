@@ -67,7 +67,7 @@ static phasor_status emit_product(struct product *p, expr element, form address)
     TRY(kernel_emitter(builder, &emitter));
     text_add(&builder->functions,
              "DEVICE void store(const args &a, index_t b, index_t i, index_t j, acc_t acc)\n{\n");
-    emit_result(p->node->dtype, &builder->functions);
+    emit_result(p->node->dtype, 0, "acc", &builder->functions);
     emit_loads(&emitter, &element, 1);
     emit_store(&emitter, builder->kernel->stores[0].buffer, &address, &element, 1);
     text_add(&builder->functions, "}\n");
@@ -122,7 +122,7 @@ static void product_geometry(struct product *p)
     kernel_define(builder, "COLUMNS", p->columns);
     kernel_define(builder, "TILES_M", tiles_m);
     kernel_define(builder, "TILES_N", tiles_n);
-    kernel_define_length(builder, p->length);
+    kernel_define_inside(builder, "LENGTH", p->length);
 }
 
 phasor_status kernel_dot(struct kernel_builder *builder)

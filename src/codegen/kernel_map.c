@@ -61,12 +61,12 @@ static void emit_row(struct map *map, struct emitter *emitter)
     struct kernel_builder *builder = map->builder;
     const enum dtype operand =
         graph_node(&builder->plan->graph, map->reduction->arguments[0])->dtype;
-    const enum dtype accumulator = kernel_accumulator(map->reduction, operand);
+    const enum dtype accumulator = plan_accumulator(map->reduction->op, operand);
     text_add(&builder->functions, "    acc_t acc = identity();\n");
     for (int l = 0; l < map->lane_count; l++)
         kernel_accumulate(builder, emitter, accumulator, map->reduced[l]);
     text_format(&builder->functions, "    acc = across<%d>(acc, combine);\n", map->threads);
-    emit_result(map->reduction->dtype, &builder->functions);
+    emit_result(map->reduction->dtype, 0, "acc", &builder->functions);
 }
 
 /* Writes body(): all loads, then lane by lane, then the stores. */
@@ -229,7 +229,7 @@ phasor_status kernel_row(struct kernel_builder *builder)
     row_trace(&map);
     TRY(trace_status(&builder->trace));
     TRY(kernel_pointer(builder, builder->kernel->stores[0].buffer, true));
-    const enum dtype accumulator = kernel_accumulator(map.reduction, a->dtype);
+    const enum dtype accumulator = plan_accumulator(map.reduction->op, a->dtype);
     kernel_combination(builder, map.reduction->op, accumulator);
     define_resident(&map, accumulator);
     return emit_body(&map);

@@ -1,26 +1,19 @@
-/* kernel_row.c - kernels that walk along one axis: scans, sorts, searches for the largest or
- * smallest element.
+/* kernel_row.c - kernels that walk along one axis: sorts, searches for the largest or smallest
+ * element.
  *
- *     cumsum(%1) axis=1 of f32 [8, 100]      scan: 8 rows of 100; step(a, i, r, acc) reads, adds
- *                                            and stores element r
  *     sort_index(%1) axis=1                  sort: load(a, i, r), before(x, y), store(a, i,
  *                                            position, r)
  *     argmax(%1) axis=1                      search: load(a, i, r), better(x, best), store(a, i,
  *                                            at)
  *
- * What an operator does with two elements stands in `rows`, and nowhere else. */
+ * What an operator does with two elements stands in `cells`, and nowhere else. */
 #include "codegen/kernel.h"
 
-/* CUDA cells. scan: identity and combination; sort, search: whether element 0 goes before
- * element 1. */
-static const struct {
-    const char *identity, *cell;
-} rows[OP_COUNT] = {
-    [OP_cumsum] = {"0", "%0 + %1"},
-    [OP_cumprod] = {"1", "%0 * %1"},
-    [OP_argmax] = {NULL, "above(%0, %1)"},
-    [OP_argmin] = {NULL, "below(%0, %1)"},
-    [OP_sort_index] = {NULL, "comes_before(%0, %1)"},
+/* CUDA cells: whether element 0 goes before element 1. */
+static const char *const cells[OP_COUNT] = {
+    [OP_argmax] = "above(%0, %1)",
+    [OP_argmin] = "below(%0, %1)",
+    [OP_sort_index] = "comes_before(%0, %1)",
 };
 
 struct row_kernel {
@@ -71,7 +64,7 @@ static phasor_status row_begin(struct row_kernel *k, struct kernel_builder *buil
 
 static void define_length(struct row_kernel *k, const char *type_name, enum dtype type)
 {
-    kernel_define_length(k->builder, k->operand->shape[k->axis]);
+    kernel_define_inside(k->builder, "LENGTH", k->operand->shape[k->axis]);
     text_format(&k->builder->defines, "typedef %s %s;\n", emit_type(type), type_name);
 }
 
@@ -92,7 +85,7 @@ static void emit_two(struct row_kernel *k, const char *head, enum dtype dtype)
 {
     struct text *out = &k->builder->functions;
     text_format(out, "DEVICE %s { return ", head);
-    emit_cell(rows[k->node->op].cell, dtype, (const char *const[]){"x", "y"}, out);
+    emit_cell(cells[k->node->op], dtype, (const char *const[]){"x", "y"}, out);
     text_add(out, "; }\n");
 }
 
@@ -124,34 +117,6 @@ static phasor_status trace_result_along(struct row_kernel *k, char name)
 static void store_result(struct row_kernel *k, struct emitter *emitter)
 {
     emit_store(emitter, k->builder->kernel->stores[0].buffer, &k->address, &k->result, 1);
-}
-
-/* -- scan -------------------------------------------------------------------------------------- */
-
-static void write_step(struct row_kernel *k, struct emitter *emitter)
-{
-    struct text *out = &k->builder->functions;
-    char name[NAME_SIZE];
-    emit_loads(emitter, &k->element, 1);
-    emit_value(emitter, k->element, name);
-    text_format(out, "    acc = combine(acc, (acc_t)%s);\n", name);
-    emit_result(k->node->dtype, out);
-    store_result(k, emitter);
-    text_add(out, "    return acc;\n");
-}
-
-phasor_status kernel_scan(struct kernel_builder *builder)
-{
-    struct row_kernel k;
-    TRY(row_begin(&k, builder));
-    const enum dtype accumulator = dtype_info[k.operand->dtype].compute;
-    define_length(&k, "acc_t", accumulator);
-    text_format(&builder->functions, "DEVICE acc_t identity() { return %s; }\n",
-                rows[k.node->op].identity);
-    emit_two(&k, "acc_t combine(acc_t x, acc_t y)", accumulator);
-    TRY(trace_result_along(&k, 'r'));
-    return emit_function(&k, "acc_t step(const args &a, index_t i, index_t r, acc_t acc)",
-                         write_step);
 }
 
 /* -- sort and search --------------------------------------------------------------------------- */

@@ -174,6 +174,12 @@ expr choice_join(struct trace *trace, const struct choice *choice, expr yes, exp
                                                         .guard = choice->yes});
 }
 
+expr trace_special(struct trace *trace, enum dtype dtype, int number)
+{
+    return expression_intern(
+        trace, (struct expression){.kind = EXPR_SPECIAL, .dtype = dtype, .buffer = number});
+}
+
 /* -- coordinates ------------------------------------------------------------------------------- */
 
 void trace_unravel(struct trace *trace, form linear, const dim *sizes, int rank, form *coordinates)
@@ -270,8 +276,7 @@ expr trace_compute(struct trace *trace, value v, const form *at, guard g)
     const struct node *n = node_at(trace, v);
     expr result;
     if (v == trace->kernel->special && trace->kernel->kind != KERNEL_SCATTER)
-        result =
-            expression_intern(trace, (struct expression){.kind = EXPR_SPECIAL, .dtype = n->dtype});
+        result = trace_special(trace, n->dtype, 0);
     else
         result = trace_rows[n->op](trace, n, at, g);
     return memo->result = result;

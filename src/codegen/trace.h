@@ -26,7 +26,7 @@ enum expr_kind {
     EXPR_CHOOSE,  /* arguments[0] where guard's last question is answered yes, else arguments[1] */
     EXPR_CHECKED, /* arguments[0], an index: wrapped when negative, clamped to size, flag set when
                      out of range; 0 where the guard does not hold */
-    EXPR_SPECIAL  /* the result of the kernel's reduction */
+    EXPR_SPECIAL  /* what the kernel's reduction gives; of a scan, element `buffer` of a run */
 };
 
 struct expression {
@@ -81,6 +81,7 @@ form trace_index_value(struct trace *trace, value index, const form *coordinates
 /* Coordinates of a row-major linear index. */
 void trace_unravel(struct trace *trace, form linear, const dim *sizes, int rank, form *coordinates);
 
+expr trace_special(struct trace *trace, enum dtype dtype, int number);
 expr trace_number(struct trace *trace, form index); /* the value of a form, i64 */
 expr trace_literal(struct trace *trace, enum dtype dtype, struct number number);
 expr trace_map(struct trace *trace, enum op op, enum dtype dtype, const expr *arguments, int count);

@@ -115,9 +115,12 @@ static phasor_status kernel_add(struct fusion *f, enum kernel_kind kind, value s
     struct kernel kernel = {.kind = kind,
                             .setup = setup,
                             .special = special,
+                            .scratch = -1,
                             .store_count = 1,
                             .stores = {{v, buffer, copy}}};
-    if (!array_push(&f->plan->kernels, kernel))
+    if (kind == KERNEL_REDUCE || kind == KERNEL_SCAN)
+        TRY(split_kernels(f, kernel));
+    else if (!array_push(&f->plan->kernels, kernel))
         return fail_memory();
     f->kernel_of[v] = (int)f->plan->kernels.count - 1;
     return PHASOR_OK;

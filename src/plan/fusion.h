@@ -4,6 +4,7 @@
  *     keep.c    which other values are kept in memory
  *     row.c     reductions that their reader computes
  *     fuse.c    the kernels that compute them
+ *     split.c   reductions and scans of long rows, in stages
  *     library.c products that a library makes
  *     reads.c   what a kernel reads
  *     steps.c   the steps: which kernels go out together, which copies need none
@@ -81,5 +82,7 @@ phasor_status library_choose(struct fusion *f);
 void library_keep_operands(struct fusion *f, value v);
 bool library_can_store(const struct fusion *f, value v, int buffer);
 phasor_status library_step(struct fusion *f, const struct kernel *kernel, struct step *step);
+/* split.c: adds the kernel of a reduction or scan, or the kernels that share its rows. */
+phasor_status split_kernels(struct fusion *f, struct kernel kernel);
 /* steps.c: once all kernels are there. */
 phasor_status steps_make(struct fusion *f);

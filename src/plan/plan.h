@@ -83,9 +83,17 @@ enum kernel_kind {
     KERNEL_COLLECT, /* the same where values combine: adds what is sent to each element */
     KERNEL_DOT,     /* a product of matrices */
     KERNEL_LIBRARY, /* the same by a vendor library: a step without source */
-    KERNEL_SCAN,    /* cumsum, cumprod: a thread a row */
+    KERNEL_SCAN,    /* cumsum, cumprod */
     KERNEL_SORT,    /* sort_index: a thread an element */
     KERNEL_SEARCH   /* argmax, argmin: a thread a row */
+};
+
+/* Rows of a reduction or scan that are long are done by several kernels: see split.c. */
+enum kernel_stage {
+    STAGE_WHOLE, /* all of it */
+    STAGE_PARTS, /* REDUCE: what each part of a row gives, into scratch */
+    STAGE_CARRY, /* SCAN: of these, in their place */
+    STAGE_LAST   /* REDUCE: of these, into the store. SCAN: each part, from what is before it on */
 };
 
 struct kernel_store {
@@ -118,6 +126,9 @@ struct kernel {
     int store_count;
     struct kernel_store stores[STORES_MAX];
     value special; /* the node that gives the kernel its kind; 0 for MAP */
+    enum kernel_stage stage;
+    dim parts, chunk; /* of a row in stages: how many, and elements of each */
+    int scratch;      /* buffer [rows, parts] of the stages; -1 */
     /* what codegen adds */
     const char *name;      /* "mul_to_bf16" */
     const char *operators; /* "mul, cast" */
@@ -214,6 +225,35 @@ phasor_status plan_signature(const struct plan *plan, struct text *out);
 /* How a row of `length` elements is shared (row.c): lanes of up to 16 bytes, a power of two of
  * threads, runs of a thread. false: it does not divide so. */
 bool row_shape(int64_t length, int nbytes, int *lanes, int *threads, int *runs);
+
+/* How rows of a reduction or scan are cut (split.c). */
+enum rows_order {
+    ROWS_ALONG,  /* the last dim is among those that go: neighbours in memory are of one row */
+    ROWS_ACROSS, /* neighbours are of other rows */
+    ROWS_NARROW  /* the same, but no more than ROWS_NARROW_MOST; of scans */
+};
+enum {
+    ROWS_NARROW_MOST = 8,
+    ROWS_SIDE = 32, /* rows across that a block takes together */
+    REDUCE_ALONG_STRANDS = 512,
+    REDUCE_ACROSS_STRANDS = 128,
+    SCAN_ACROSS_RUN = 8,
+    SCAN_ALONG_RUNS = 512, /* of a tile */
+    SCAN_ACROSS_RUNS = 16,
+    SCAN_NARROW_RUNS = 128
+};
+struct rows {
+    enum rows_order order;
+    int axes[RANK_MAX], axis_count; /* that go, in the operand's order */
+    dim count, length;              /* rows; elements of each */
+    dim inner;                      /* rows that are neighbours in memory; 1 along it */
+    int run;                        /* elements that are combined first */
+    int64_t strands;                /* of a reduction; of a scan, the runs of a tile */
+};
+/* Of the operand of `special`; scan: as a scan cuts them, else as a reduction does. */
+void plan_rows(struct plan *plan, value special, bool scan, struct rows *rows);
+/* The dtype in which a reduction or scan of that operand combines. */
+enum dtype plan_accumulator(enum op op, enum dtype operand);
 
 /* Bytes up to where the next buffer of a workspace or table may begin. */
 static inline int64_t plan_round_up(int64_t nbytes)

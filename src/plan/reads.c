@@ -27,6 +27,13 @@ static bool is_stored_by(const struct kernel *kernel, value v)
     return false;
 }
 
+/* Whether the kernel has the value from what an earlier stage left. */
+static bool is_in_scratch(const struct kernel *kernel, value v)
+{
+    return kernel && kernel->kind == KERNEL_REDUCE && kernel->stage == STAGE_LAST &&
+           kernel->special == v;
+}
+
 /* kernel: the reader, or NULL while it is not known which one it will be. */
 static phasor_status store_reads(const struct plan *plan, const struct kernel *kernel,
                                  const struct kernel_store *store, unsigned char *ways,
@@ -40,7 +47,7 @@ static phasor_status store_reads(const struct plan *plan, const struct kernel *k
         const struct node *n = graph_node(graph, v);
         const bool computed =
             v == store->node ? !store->copy : plan->buffer_of[v] < 0 || is_stored_by(kernel, v);
-        if (ways[v] == ABSENT)
+        if (ways[v] == ABSENT || is_in_scratch(kernel, v))
             continue;
         if (!computed) {
             const struct step_read read = {plan->buffer_of[v], v,
@@ -91,9 +98,17 @@ phasor_status reads_of_kernel(const struct plan *plan, const struct kernel *kern
 {
     unsigned char *ways = memory_new(plan->graph.nodes.count);
     phasor_status status = ways ? PHASOR_OK : fail_memory();
+    const struct kernel_store parts = {.node = kernel->special};
     for (int s = 0; s < kernel->store_count && status == PHASOR_OK; s++)
-        status = store_reads(plan, kernel, &kernel->stores[s], ways, reads);
+        if (kernel->stage != STAGE_CARRY)
+            status = store_reads(plan, kernel,
+                                 kernel->stage == STAGE_PARTS ? &parts : &kernel->stores[s], ways,
+                                 reads);
     memory_free(ways);
+    const struct step_read scratch = {kernel->scratch, kernel->special, -1};
+    if (status == PHASOR_OK && (kernel->stage == STAGE_CARRY || kernel->stage == STAGE_LAST) &&
+        !array_push(reads, scratch))
+        status = fail_memory();
     merge_equal(reads);
     return status;
 }

@@ -36,7 +36,8 @@ static void put_buffer(const struct buffer *b, struct text *out)
 
 static void put_kernel(const struct kernel *kernel, struct text *out)
 {
-    const int64_t numbers[] = {kernel->kind, kernel->setup, kernel->store_count, kernel->special};
+    const int64_t numbers[] = {kernel->kind,  kernel->setup, kernel->special, kernel->stage,
+                               kernel->parts, kernel->chunk, kernel->scratch, kernel->store_count};
     put_many(out, numbers, sizeof numbers);
     for (int s = 0; s < kernel->store_count; s++) {
         const struct kernel_store *store = &kernel->stores[s];

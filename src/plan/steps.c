@@ -112,8 +112,11 @@ static phasor_status reads_and_writes(const struct stepping *s, int first, int c
         return fail_memory();
     for (int k = first; k < first + count; k++) {
         const struct kernel *kernel = &s->plan->kernels.at[k];
-        for (int w = 0; w < kernel->store_count; w++)
-            step->writes[step->write_count++] = kernel->stores[w].buffer;
+        if (kernel->stage == STAGE_PARTS || kernel->stage == STAGE_CARRY)
+            step->writes[step->write_count++] = kernel->scratch;
+        else
+            for (int w = 0; w < kernel->store_count; w++)
+                step->writes[step->write_count++] = kernel->stores[w].buffer;
         for (size_t i = 0; i < s->reads[k].count; i++) {
             const struct step_read *read = &s->reads[k].at[i];
             int at = 0;
