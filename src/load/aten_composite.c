@@ -271,9 +271,9 @@ static value as_product_side(struct aten *a, value x, const int *axes, int count
     return graph_reshape(a->graph, graph_permute(a->graph, x, order), sides, 2);
 }
 
-static void product_over(struct aten *a, const int *x_axes, const int *y_axes, int count)
+static void product_over(struct aten *a, value x, value y, const int *x_axes, const int *y_axes,
+                         int count)
 {
-    const value x = aten_value(a, 0), y = aten_value(a, 1);
     dim shape[2 * RANK_MAX];
     int from_x, from_y;
     const value left = as_product_side(a, x, x_axes, count, true, shape, &from_x);
@@ -285,15 +285,24 @@ static void product_over(struct aten *a, const int *x_axes, const int *y_axes, i
                                   from_x + from_y));
 }
 
-/* self, other, dims_self, dims_other */
+/* self, other, dims_self, dims_other. A dim of size 1 meets one of any size, which is summed. */
 void build_tensordot(struct aten *a)
 {
+    value x = aten_value(a, 0), y = aten_value(a, 1);
     int x_axes[RANK_MAX], y_axes[RANK_MAX];
-    const int count = aten_axes(a, 2, aten_rank(a, aten_value(a, 0)), false, x_axes);
-    if (aten_axes(a, 3, aten_rank(a, aten_value(a, 1)), false, y_axes) != count)
+    const int count = aten_axes(a, 2, aten_rank(a, x), false, x_axes);
+    if (aten_axes(a, 3, aten_rank(a, y), false, y_axes) != count) {
         aten_refuse(a, "as many dims of one as of the other are needed");
-    else
-        product_over(a, x_axes, y_axes, count);
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        const dim own = aten_shape(a, x)[x_axes[i]], its = aten_shape(a, y)[y_axes[i]];
+        if (own == 1 && its != 1)
+            y = graph_reduce(a->graph, OP_sum, y, &y_axes[i], 1, true);
+        else if (its == 1 && own != 1)
+            x = graph_reduce(a->graph, OP_sum, x, &x_axes[i], 1, true);
+    }
+    product_over(a, x, y, x_axes, y_axes, count);
 }
 
 /* self, other: over the last dim of both */
@@ -304,7 +313,7 @@ void build_inner(struct aten *a)
     if (last[0] < 0 || last[1] < 0)
         aten_new(a, graph_map2(a->graph, OP_mul, x, y));
     else
-        product_over(a, &last[0], &last[1], 1);
+        product_over(a, x, y, &last[0], &last[1], 1);
 }
 
 /* x, y, dim=-1 */
