@@ -554,7 +554,9 @@ PHASOR_API const char *phasor_tensors_name(const phasor_tensors *tensors, int in
 PHASOR_API bool phasor_tensors_find(const phasor_tensors *tensors, const char *name,
                                     phasor_value *out);
 /* Host tensors of any strides and other values. Complex tensors are written as real views that
- * __metadata__ names. The file is replaced when all is written. */
+ * __metadata__ names. A regular file is replaced when all is written and keeps its mode; links stay,
+ * and into devices and pipes is written. What phasor_tensors_read would refuse (a name given twice,
+ * text that is no UTF-8, ...) is PHASOR_ERROR_USAGE, and nothing is written. */
 PHASOR_API phasor_status phasor_tensors_write(const char *path, const char *const *names,
                                               const phasor_value *values, int count);
 

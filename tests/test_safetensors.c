@@ -136,12 +136,13 @@ Test(safetensors, what_is_not_asked_for_is_passed_over)
 {
     struct tensors_file *file;
     phasor_value v;
-    cr_assert_eq(read_header("{\"__metadata__\": null, \"a\": {\"dtype\": \"F32\", \"shape\": [2], "
-                             "\"data_offsets\": [0, 8]}, \"q\": {\"dtype\": \"F4\", \"shape\": [2, "
-                             "2], \"data_offsets\": [8, 10]}, \"b\": {\"dtype\": \"U8\", \"shape\": "
-                             "[1], \"data_offsets\": [10, 11]}}",
-                             11, &file),
-                 PHASOR_OK, "%s", message_get());
+    cr_assert_eq(
+        read_header("{\"__metadata__\": null, \"a\": {\"dtype\": \"F32\", \"shape\": [2], "
+                    "\"data_offsets\": [0, 8]}, \"q\": {\"dtype\": \"F4\", \"shape\": [2, "
+                    "2], \"data_offsets\": [8, 10]}, \"b\": {\"dtype\": \"U8\", \"shape\": "
+                    "[1], \"data_offsets\": [10, 11]}}",
+                    11, &file),
+        PHASOR_OK, "%s", message_get());
     cr_assert_eq(tensors_count(file), 3);
     cr_assert(tensors_find(file, "a", &v) && ((unsigned char *)v.tensor->data)[7] == 7);
     cr_assert(tensors_find(file, "b", &v) && ((unsigned char *)v.tensor->data)[0] == 10);

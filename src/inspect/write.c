@@ -1,10 +1,9 @@
 /* write.c - a graph as a file: x.phasor, and x.safetensors beside it with the constants that are
  * too large for text. */
+#include "base/file.h"
 #include "load/safetensors.h"
 #include "context/program.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 struct writer {
@@ -59,18 +58,6 @@ static phasor_status weights_write(struct writer *writer, const char *path)
     return tensors_write(beside, writer->names.at, writer->values.at, (int)writer->names.count);
 }
 
-static phasor_status text_write(const char *path, const struct text *text)
-{
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        return fail(PHASOR_ERROR_FILE, "%s: %s", path, strerror(errno));
-    const bool written = fwrite(text_get(text), 1, text->length, file) == text->length;
-    const int trouble = errno;
-    if (fclose(file) == 0 && written)
-        return PHASOR_OK;
-    return fail(PHASOR_ERROR_FILE, "%s: %s", path, strerror(written ? errno : trouble));
-}
-
 phasor_status phasor_program_write(phasor_program *program, const char *stage, const char *path)
 {
     const bool loaded = strcmp(stage, "loaded") == 0;
@@ -88,7 +75,7 @@ phasor_status phasor_program_write(phasor_program *program, const char *stage, c
         status = text_status(&text);
     }
     if (status == PHASOR_OK)
-        status = text_write(path, &text);
+        status = file_write(path, text_get(&text), text.length);
     text_free(&text);
     array_free(&writer.names);
     array_free(&writer.values);

@@ -7,6 +7,7 @@
  *     registers     24
  *     source        ...
  */
+#include "base/file.h"
 #include "base/number.h"
 #include "context/runtime.h"
 #include "kernels/cache_key.h"
@@ -176,17 +177,6 @@ phasor_status cache_row_show(struct phasor_runtime *runtime, const char *key, bo
 
 /* -- extracting -------------------------------------------------------------------------------- */
 
-static phasor_status bytes_write(const char *path, const void *bytes, size_t nbytes)
-{
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        return fail(PHASOR_ERROR_FILE, "cannot write %s: %m", path);
-    const bool written = fwrite(bytes, 1, nbytes, file) == nbytes;
-    if (fclose(file) != 0 || !written)
-        return fail(PHASOR_ERROR_FILE, "cannot write %s: %m", path);
-    return PHASOR_OK;
-}
-
 static phasor_status row_choose(const struct cache_rows *rows, const char *key)
 {
     for (int i = 1; i < rows->count; i++)
@@ -206,7 +196,7 @@ phasor_status phasor_cache_extract(phasor_runtime *runtime, const char *key, con
     if (status == PHASOR_OK)
         status = row_choose(&rows, key);
     if (status == PHASOR_OK)
-        status = bytes_write(path, rows.at[0].bytes, rows.at[0].nbytes);
+        status = file_write(path, rows.at[0].bytes, rows.at[0].nbytes);
     cache_rows_free(&rows);
     return status;
 }

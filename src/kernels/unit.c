@@ -7,13 +7,13 @@
 #include "context/runtime.h"
 #include "kernels/units.h"
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "codegen/join.h"
 #include "compile/cubin.h"
 #include "kernels/cache_key.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,11 +58,8 @@ static void dump_write(const char *directory, const char *name, const char *endi
 {
     struct text path = {0};
     text_format(&path, "%s/%s.%s", directory, name, ending);
-    FILE *file = text_status(&path) == PHASOR_OK ? fopen(text_get(&path), "wb") : NULL;
-    const bool written = file && fwrite(bytes, 1, nbytes, file) == nbytes;
-    if ((file && fclose(file) != 0) || !written)
-        log_line(LOG_WARNING, "PHASOR_DUMP: %s cannot be written: %s", text_get(&path),
-                 strerror(errno));
+    if (text_status(&path) != PHASOR_OK || file_write(text_get(&path), bytes, nbytes) != PHASOR_OK)
+        log_line(LOG_WARNING, "PHASOR_DUMP: it cannot be written: %s", message_get());
     text_free(&path);
 }
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_MAX = 100000000, LENGTH_SIZE = 8, ALIGNMENT = 64 };
+enum { LENGTH_SIZE = 8, ALIGNMENT = 64 };
 
 struct item {
     const char *name;
@@ -357,7 +357,7 @@ static phasor_status length_read(struct source *source, const char *path, uint64
                     source->nbytes);
     for (int i = 0; i < LENGTH_SIZE; i++)
         *length |= (uint64_t)bytes[i] << (8 * i);
-    if (*length > HEADER_MAX || *length > source->nbytes - LENGTH_SIZE)
+    if (*length > TENSORS_HEADER_MAX || *length > source->nbytes - LENGTH_SIZE)
         return fail(PHASOR_ERROR_FILE,
                     "%s: not a safetensors file, or it is cut off: a header of %" PRIu64
                     " bytes in a file of %" PRIu64,

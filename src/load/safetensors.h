@@ -27,7 +27,8 @@ const char *tensors_name(const struct tensors_file *file, int index); /* NULL be
 phasor_status tensors_get(const struct tensors_file *file, const char *name, phasor_value *out);
 bool tensors_find(const struct tensors_file *file, const char *name, phasor_value *out);
 
-/* Host tensors of any strides, and other values. Replaces the file when all is written. */
+/* Host tensors of any strides, and other values: what tensors_read gives back as it is, or
+ * PHASOR_ERROR_USAGE. The file is written as base/file.h does it. */
 phasor_status tensors_write(const char *path, const char *const *names, const phasor_value *values,
                             int count);
 
@@ -36,6 +37,8 @@ phasor_status tensors_write(const char *path, const char *const *names, const ph
 #include "base/memory.h"
 #include "base/text.h"
 #include "graph/dtype.h"
+
+enum { TENSORS_HEADER_MAX = 100000000 };
 
 /* The dtype as the format names it: "BF16"; NULL for c128 and c32, which it lacks. */
 const char *tensors_dtype_name(enum dtype dtype);

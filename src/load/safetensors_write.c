@@ -1,18 +1,17 @@
 /* safetensors_write.c - the writer; see safetensors.h.
  *
- *     names and values -> PATH.tmp -> PATH, so that no reader sees half a file
+ *     names and values -> a header, data -> base/file.h, so that no reader sees half a file
  *
  * Tensors with larger elements come first, and the header is padded, so that all data is aligned.
  */
 #include "load/safetensors.h"
 
+#include "base/file.h"
 #include "graph/graph.h"
+#include "load/string_map.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { LENGTH_SIZE = 8, ALIGNMENT = 8, LARGEST = 16 };
 
@@ -25,26 +24,40 @@ struct writer {
 
 static const DLTensor *tensor_of(const phasor_value *v)
 {
-    return v->kind == PHASOR_TENSOR  ? v->tensor
-           : v->kind == PHASOR_OWNED ? &v->owned->dl_tensor
-                                     : NULL;
+    return v->kind == PHASOR_TENSOR              ? v->tensor
+           : v->kind == PHASOR_OWNED && v->owned ? &v->owned->dl_tensor
+                                                 : NULL;
+}
+
+static bool size_fits(const DLTensor *t, enum dtype dtype)
+{
+    uint64_t nbytes = (uint64_t)dtype_size(dtype);
+    bool fits = true, empty = false;
+    for (int axis = 0; axis < t->ndim; axis++) {
+        if (t->shape[axis] < 0)
+            return false;
+        empty |= t->shape[axis] == 0;
+        fits = fits && !__builtin_mul_overflow(nbytes, (uint64_t)t->shape[axis], &nbytes) &&
+               nbytes <= INT64_MAX;
+    }
+    return fits || empty;
 }
 
 static phasor_status tensor_check(const char *name, const DLTensor *t)
 {
     enum dtype dtype;
-    uint64_t nbytes;
+    if (!t)
+        return fail(PHASOR_ERROR_USAGE, "tensor \"%s\" is NULL", name);
     if (t->device.device_type != kDLCPU && t->device.device_type != kDLCUDAHost)
         return fail(PHASOR_ERROR_USAGE, "tensor \"%s\" is not in host memory", name);
     if (!dtype_from_dlpack(t->dtype, &dtype) || t->ndim < 0 || t->ndim > RANK_MAX)
         return fail(PHASOR_ERROR_USAGE,
                     "tensor \"%s\" has a dtype or rank (%d) that cannot be written", name, t->ndim);
-    nbytes = (uint64_t)dtype_size(dtype);
-    for (int axis = 0; axis < t->ndim; axis++)
-        if (t->shape[axis] < 0 ||
-            __builtin_mul_overflow(nbytes, (uint64_t)t->shape[axis], &nbytes) || nbytes > INT64_MAX)
-            return fail(PHASOR_ERROR_USAGE, "tensor \"%s\" has a size that cannot be written",
-                        name);
+    if (!tensors_dtype_name(dtype_info[dtype].real))
+        return fail(PHASOR_ERROR_USAGE, "tensor \"%s\": a safetensors file cannot hold %s", name,
+                    dtype_text(dtype));
+    if ((t->ndim > 0 && !t->shape) || !size_fits(t, dtype))
+        return fail(PHASOR_ERROR_USAGE, "tensor \"%s\" has a size that cannot be written", name);
     return PHASOR_OK;
 }
 
@@ -64,8 +77,65 @@ static uint64_t count_of(const DLTensor *t)
 {
     uint64_t count = 1;
     for (int axis = 0; axis < t->ndim; axis++)
+        if (t->shape[axis] == 0)
+            return 0;
+    for (int axis = 0; axis < t->ndim; axis++)
         count *= (uint64_t)t->shape[axis];
     return count;
+}
+
+static bool is_utf8(const char *string)
+{
+    const size_t nbytes = strlen(string);
+    for (size_t at = 0, length; at < nbytes; at += length)
+        if ((length = utf8_length(string + at, nbytes - at)) == 0)
+            return false;
+    return true;
+}
+
+static phasor_status value_check(const char *name, const phasor_value *v)
+{
+    if (v->kind == PHASOR_TENSOR || v->kind == PHASOR_OWNED) {
+        TRY(tensor_check(name, tensor_of(v)));
+        return count_of(tensor_of(v)) == 0 || tensor_of(v)->data
+                   ? PHASOR_OK
+                   : fail(PHASOR_ERROR_USAGE, "tensor \"%s\" has no data", name);
+    }
+    if (v->kind == PHASOR_STRING && (!v->string || !is_utf8(v->string)))
+        return fail(PHASOR_ERROR_USAGE, "value \"%s\": a string is UTF-8", name);
+    if (v->kind != PHASOR_INT && v->kind != PHASOR_FLOAT && v->kind != PHASOR_BOOL &&
+        v->kind != PHASOR_STRING && v->kind != PHASOR_NONE)
+        return fail(PHASOR_ERROR_USAGE, "value \"%s\" is of kind %d, which there is not", name,
+                    (int)v->kind);
+    return PHASOR_OK;
+}
+
+static phasor_status name_check(const char *name, int index, struct string_map *names)
+{
+    bool fresh;
+    if (!name || !is_utf8(name))
+        return fail(PHASOR_ERROR_USAGE, "name %d is no UTF-8 text", index);
+    if (strcmp(name, "__metadata__") == 0)
+        return fail(PHASOR_ERROR_USAGE, "no tensor can have the name __metadata__ in a file");
+    if (!string_map_add(names, name, (uint32_t)index, &fresh))
+        return fail_memory();
+    return fresh ? PHASOR_OK : fail(PHASOR_ERROR_USAGE, "the name \"%.200s\" is given twice", name);
+}
+
+/* What the reader would refuse, or take for something else, is not written. */
+static phasor_status values_check(const struct writer *w)
+{
+    struct string_map names = {0};
+    phasor_status status = PHASOR_OK;
+    if (w->count < 0 || (w->count > 0 && (!w->names || !w->values)))
+        return fail(PHASOR_ERROR_USAGE, "%d names and values, and no list of them", w->count);
+    for (int i = 0; i < w->count && status == PHASOR_OK; i++) {
+        status = name_check(w->names[i], i, &names);
+        if (status == PHASOR_OK)
+            status = value_check(w->names[i], &w->values[i]);
+    }
+    string_map_free(&names);
+    return status;
 }
 
 /* -- the header -------------------------------------------------------------------------------- */
@@ -99,10 +169,9 @@ static phasor_status tensor_print(const char *name, const DLTensor *t, uint64_t 
 {
     const enum dtype dtype = dtype_of(t);
     const char *type = tensors_dtype_name(dtype_info[dtype].real);
-    if (!type)
-        return fail(PHASOR_ERROR_USAGE, "tensor \"%s\": a safetensors file cannot hold %s", name,
-                    dtype_text(dtype));
     const uint64_t end = *offset + count_of(t) * (uint64_t)dtype_size(dtype);
+    if (end > INT64_MAX)
+        return fail(PHASOR_ERROR_USAGE, "tensor \"%s\" ends beyond 2^63 bytes of data", name);
     text_add(header, ",");
     text_add_json_string(header, name);
     text_format(header, ":{\"dtype\":\"%s\",\"shape\":[", type);
@@ -128,6 +197,10 @@ static phasor_status header_print(const struct writer *w, struct text *header)
     text_add(header, "}");
     while (!header->failed && header->length % ALIGNMENT != 0)
         text_add(header, " ");
+    if (header->length > TENSORS_HEADER_MAX)
+        return fail(PHASOR_ERROR_USAGE,
+                    "names, sizes and values make a header of %zu bytes; a file has at most %d",
+                    header->length, TENSORS_HEADER_MAX);
     return text_status(header);
 }
 
@@ -170,40 +243,23 @@ static bool length_write(FILE *file, uint64_t length)
     return fwrite(bytes, LENGTH_SIZE, 1, file) == 1;
 }
 
-static phasor_status file_write(struct writer *w, const char *path, const char *temporary,
-                                const struct text *header)
-{
-    w->file = fopen(temporary, "wb");
-    if (!w->file)
-        return fail(PHASOR_ERROR_FILE, "%s: %s", path, strerror(errno));
-    bool done = length_write(w->file, header->length) &&
-                fwrite(header->at, 1, header->length, w->file) == header->length &&
-                tensors_data_write(w);
-    done = fclose(w->file) == 0 && done;
-    if (done && rename(temporary, path) == 0)
-        return PHASOR_OK;
-    const int trouble = errno;
-    unlink(temporary);
-    return fail(PHASOR_ERROR_FILE, "%s: %s", path, strerror(trouble));
-}
-
 phasor_status tensors_write(const char *path, const char *const *names, const phasor_value *values,
                             int count)
 {
     struct writer w = {names, values, count, NULL};
-    struct text header = {0}, temporary = {0};
-    phasor_status status = PHASOR_OK;
-    for (int i = 0; i < count && status == PHASOR_OK; i++)
-        if (tensor_of(&values[i]))
-            status = tensor_check(names[i], tensor_of(&values[i]));
-    text_format(&temporary, "%s.%ld.tmp", path, (long)getpid());
-    if (status == PHASOR_OK)
-        status = text_status(&temporary);
+    struct text header = {0};
+    struct file_out file;
+    phasor_status status = values_check(&w);
     if (status == PHASOR_OK)
         status = header_print(&w, &header);
     if (status == PHASOR_OK)
-        status = file_write(&w, path, temporary.at, &header);
+        status = file_begin(&file, path);
+    if (status == PHASOR_OK) {
+        w.file = file.stream;
+        status = file_end(&file, length_write(w.file, header.length) &&
+                                     fwrite(header.at, 1, header.length, w.file) == header.length &&
+                                     tensors_data_write(&w));
+    }
     text_free(&header);
-    text_free(&temporary);
     return status;
 }
