@@ -413,6 +413,8 @@ Test(aten, layouts_of_results)
          "clone.10 = clone(b) flag=1 : bf16[4]\ny = index_put(clone.10, b, i) axis=0 flag=1"},
         {"y = aten.index_fill.int_Scalar self=b dim=0 index=i value=0",
          "y = index_put(b, scalar.10, i) axis=0 flag=0"},
+        {"o,l = aten._scaled_dot_product_flash_attention_for_cpu.default query=p key=p value=p",
+         "l = permute(clone.32) axes=[1, 0] : f32[s, 4]"},
         {"y = aten.index_add.default self=d dim=0 index=d source=d", "y = reshape(index_put.14)"},
         {"y = aten.empty_strided.default size=[3,2] stride=[2,8]",
          "y = permute(slice.14) axes=[1, 0] : f32[3, 2]"},

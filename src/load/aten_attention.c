@@ -182,7 +182,13 @@ void build_attention_fused(struct aten *a)
         return;
     const value sums =
         graph_map2(g, OP_add, graph_map1(g, OP_log, attention.softmax.sum), attention.softmax.most);
-    aten_new(a, graph_squeeze(g, sums, aten_rank(a, sums) - 1));
+    const int rank = aten_rank(a, sums) - 1;
+    value lines = graph_squeeze(g, sums, rank);
+    if (rank >= 2) { /* in memory as the CPU's kernel writes them: the heads side by side */
+        lines = graph_transpose(g, lines, rank - 2, rank - 1);
+        lines = graph_transpose(g, aten_clone(a, lines, FORMAT_CONTIGUOUS), rank - 2, rank - 1);
+    }
+    aten_new(a, lines);
 }
 
 /* query, key, value, return_debug_mask, dropout_p, is_causal, scale: no mask; causal means the last
