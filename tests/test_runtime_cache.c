@@ -170,6 +170,33 @@ Test(cache, few_specialisations_are_kept)
     ASSERT_NO_LEAKS();
 }
 
+/* Work in flight may still use a module whose kernel nobody holds, so some are kept for later; not
+ * as many as there were lengths. */
+Test(cache, modules_are_unloaded_while_it_runs, .timeout = 3600)
+{
+    enum { LENGTHS = 80, KEPT = 64, HELD = 2 };
+    struct opened o;
+    long most = 0;
+    phasor_options options = options_for(ON_CUDA);
+    options.specialisations = HELD;
+    options.mode = PHASOR_MODE_EXACT;
+    opened_with(&o, &options, "int_input", "plain");
+    for (int i = 0; i < LENGTHS; i++) {
+        o.in[1].integer = i % 50; /* a literal of the kernel, as the length is */
+        o.in[0].tensor->shape[1] = 6 - i / 50;
+        ASSERT_OK(opened_run(&o));
+        opened_delete(&o);
+        const long modules = stand_in_get("stand_in_modules");
+        most = modules > most ? modules : most;
+    }
+    cr_assert_eq(stats_of(&o).specialisations, LENGTHS);
+    cr_assert_gt(most, KEPT / 2, "%ld modules: too few to show anything", most);
+    cr_assert_leq(most, KEPT + HELD + 1, "%ld modules were loaded at once", most);
+    opened_close(&o);
+    cr_assert_eq(stand_in_get("stand_in_modules"), 0);
+    ASSERT_NO_LEAKS();
+}
+
 /* -- failures ---------------------------------------------------------------------------------- */
 
 Test(failures, device_out_of_memory)

@@ -199,6 +199,20 @@ def folders_drop(exported):
     return exported
 
 
+def constants_resolve(exported):
+    """A tensor that is conjugated or negated by a bit (x.conj(), z.imag of one) is saved as the bytes under it, without
+    the bit: another value. What the program holds is written out before, and named."""
+    for held in (exported.state_dict, exported.constants):
+        for name, value in held.items():
+            if isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg()):
+                bits = " and ".join(word for word, is_set in (("conjugated", value.is_conj()), ("negated", value.is_neg())) if is_set)
+                print(f"export.py: {name} is {bits}: its values are written out, since a .pt2 keeps no such bit", file=sys.stderr)
+                resolved = value.detach().resolve_conj().resolve_neg()
+                is_parameter = isinstance(value, torch.nn.Parameter)
+                held[name] = torch.nn.Parameter(resolved, value.requires_grad) if is_parameter else resolved
+    return exported
+
+
 def values_write(path, prefix, values):
     tensors, metadata = {}, {}
     for index, value in enumerate(pytree.tree_leaves(values, is_leaf=lambda value: value is None)):
@@ -209,8 +223,8 @@ def values_write(path, prefix, values):
         value = value.detach().cpu()
         if value.is_complex():
             metadata[name] = str(value.dtype)
-            value = torch.view_as_real(value.resolve_conj())
-        tensors[name] = value.contiguous().clone()
+            value = torch.view_as_real(value.resolve_conj().resolve_neg())
+        tensors[name] = value.resolve_neg().contiguous().clone()
     save_file(tensors, path, metadata=metadata or None)
 
 
@@ -219,7 +233,7 @@ def values_clone(values):
 
 
 def program_write(folder, module, inputs, shapes):
-    plain = torch.export.export(module, values_clone(inputs), dynamic_shapes=shapes)
+    plain = constants_resolve(torch.export.export(module, values_clone(inputs), dynamic_shapes=shapes))
     core = plain.run_decompositions()
     with open(f"{folder}/graph.txt", "w") as text:
         text.write(re.sub(r"# File: [^ ]*/", "# File: ", str(plain)))
