@@ -186,3 +186,13 @@ phasor_status file_write(const char *path, const void *bytes, size_t nbytes)
     TRY(file_begin(&f, path));
     return file_end(&f, fwrite(bytes, 1, nbytes, f.stream) == nbytes);
 }
+
+phasor_status folder_check(const char *what, const char *path)
+{
+    struct stat stats;
+    if (stat(path, &stats) != 0)
+        return fail(PHASOR_ERROR_FILE, "%s names %s: %s", what, path, strerror(errno));
+    return S_ISDIR(stats.st_mode)
+               ? PHASOR_OK
+               : fail(PHASOR_ERROR_FILE, "%s names %s: a folder is expected", what, path);
+}

@@ -30,3 +30,6 @@ phasor_status file_begin(struct file_out *f, const char *path);
 phasor_status file_end(struct file_out *f, bool written);
 /* Both at once. */
 phasor_status file_write(const char *path, const void *bytes, size_t nbytes);
+
+/* PHASOR_ERROR_FILE unless path names a folder; what: who named it, "PHASOR_DUMP". */
+phasor_status folder_check(const char *what, const char *path);

@@ -2,11 +2,13 @@
 #include "codegen/templates.h"
 
 #include "base/embedded.h"
+#include "base/file.h"
 #include "base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 extern const struct embedded_file embedded_templates[];
 
@@ -40,9 +42,7 @@ static phasor_status template_get(struct templates *templates, const char *direc
     struct text path = {0}, contents = {0};
     text_format(&path, "%s/%s", directory, name);
     phasor_status status = text_status(&path);
-    FILE *there = status == PHASOR_OK ? fopen(text_get(&path), "rb") : NULL;
-    if (there) {
-        fclose(there);
+    if (status == PHASOR_OK && (access(text_get(&path), F_OK) == 0 || errno != ENOENT)) {
         status = read_file(text_get(&path), &contents);
         if (status == PHASOR_OK && !(*out = arena_string(&templates->arena, text_get(&contents))))
             status = fail_memory();
@@ -73,6 +73,8 @@ phasor_status templates_load(struct templates *templates, const char *directory)
     *templates = (struct templates){0};
     if (directory && !*directory)
         directory = NULL;
+    if (directory)
+        TRY(folder_check("PHASOR_TEMPLATE_DIR", directory));
     TRY(template_get(templates, directory, "device.cuh", &templates->device));
     TRY(template_get(templates, directory, "map.cu", &templates->map));
     TRY(template_get(templates, directory, "maps.cu", &templates->maps));

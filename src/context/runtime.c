@@ -7,6 +7,7 @@
 #include "kernels/kernels.h"
 #include "context/twins.h"
 
+#include "base/file.h"
 #include "base/log.h"
 
 #include <inttypes.h>
@@ -154,6 +155,8 @@ phasor_status runtime_open_names(struct phasor_runtime *runtime)
         : runtime->device_kind == PHASOR_DEVICE_NONE ? "none"
                                                      : "cpu";
     const char *dump = getenv("PHASOR_DUMP");
+    if (dump && *dump)
+        TRY(folder_check("PHASOR_DUMP", dump));
     runtime->dump = dump && *dump ? arena_string(&runtime->arena, dump) : NULL;
     if (!runtime->arch || !runtime->device_text || (dump && *dump && !runtime->dump))
         return fail_memory();

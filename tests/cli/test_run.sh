@@ -71,6 +71,25 @@ expect_message "cut.safetensors: the file is cut off: it has $((size - 1)) bytes
 expect_exit 4 run "$rope" --device cpu --expect "$rope"
 expect_exit 4 run "$rope" --device cpu --outputs "$scratch/no/such/folder.safetensors"
 
+# a folder that is named is there; a limit on sizes is an error, not a signal
+export PHASOR_TEMPLATE_DIR=$scratch/none
+expect_exit 4 run "$rope" --device cpu
+expect_message "PHASOR_TEMPLATE_DIR names $scratch/none: No such file"
+export PHASOR_TEMPLATE_DIR=$rope
+expect_exit 4 run "$rope" --device cpu
+expect_message "a folder is expected"
+unset PHASOR_TEMPLATE_DIR
+export PHASOR_DUMP=$scratch/none
+expect_exit 4 run "$rope" --device cpu
+expect_message "PHASOR_DUMP names $scratch/none: No such file"
+unset PHASOR_DUMP
+(
+    ulimit -f 4
+    expect_exit 4 run "$rope" --device cpu --cache :memory: --outputs "$scratch/limited.safetensors"
+    expect_message 'limited.safetensors: File too large'
+    [ "$failures" -eq 0 ]
+) || failures=$((failures + 1))
+
 # what was not rewritten runs on the CPU, and says so; an operator without meaning here does not
 left=$CASES/left_complex_add
 expect_exit 0 run "$left/plain.pt2" --rules executorch --inputs "$left/inputs_0.safetensors" --expect "$left/outputs_0.safetensors"

@@ -144,6 +144,7 @@ int main(int argc, char **argv)
         return report_library(phasor_compile_serve());
     signal(SIGINT, interrupted);
     signal(SIGTERM, interrupted);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on sizes is an error of the write: EFBIG */
     const int status = line_run(argc, argv);
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == PHASOR_OK)
         return report_failure(PHASOR_ERROR_FILE, "cannot write to standard output");
