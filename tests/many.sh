@@ -51,8 +51,14 @@ for ((round = 0; round < rounds; round++)); do
     took=$((($(date +%s%N) - before) / 1000000))
     [ "$took" -le "$longest" ] || longest=$took
     sum=$(compiled_of "$scratch"/out.*)
-    [ "$sum" = "$wanted" ] || failed "round $round: $sum compiled, not $wanted"
-    [ -z "$(cat "$scratch"/err.*)" ] || failed "$(cat "$scratch"/err.*)"
+    if [ "$took" -lt 9000 ]; then
+        [ "$sum" = "$wanted" ] || failed "round $round: $sum compiled, not $wanted"
+        [ -z "$(cat "$scratch"/err.*)" ] || failed "$(cat "$scratch"/err.*)"
+    else # so slow that a wait for another process (10 s) may have ended: each does its own, and says so
+        [ "$sum" -ge "$wanted" ] || failed "round $round: $sum compiled, not $wanted"
+        said=$(grep -v 'database is locked' "$scratch"/err.* || true)
+        [ -z "$said" ] || failed "$said"
+    fi
     "$PHASOR" cache verify --cache "$scratch/cache" >"$scratch/verify" ||
         failed "$(cat "$scratch/verify")"
     rm -rf "$scratch/cache"
