@@ -292,6 +292,56 @@ Test(fusion, ten_drawn_programs_are_one_kernel_each, .timeout = 3600)
     ASSERT_NO_LEAKS();
 }
 
+/* -- several reductions of a row --------------------------------------------------------------- */
+
+static const char *const row_programs[] = {
+    "phasor 1 \"softmax\"\n"
+    "input x: f32[64, 256]\n"
+    "m = amax(x) axes=[1]\nk = reshape(m) sizes=[64, 1]\n"
+    "e = sub(x, k)\nf = exp(e)\ns = sum(f) axes=[1]\n"
+    "t = reshape(s) sizes=[64, 1]\ny = div(f, t)\noutput y\n",
+    "phasor 1 \"layer norm\"\n"
+    "input x: bf16[4, 16, 256]\n"
+    "c = cast(x) : f32[4, 16, 256]\nn = scalar value=256 : f32[]\n"
+    "s = sum(c) axes=[2]\nm = div(s, n)\nk = reshape(m) sizes=[4, 16, 1]\n"
+    "d = sub(c, k)\nq = mul(d, d)\nv = sum(q) axes=[2]\nw = div(v, n)\nr = rsqrt(w)\n"
+    "u = reshape(r) sizes=[4, 16, 1]\nz = mul(d, u)\ny = cast(z) : bf16[4, 16, 256]\noutput y\n",
+    "phasor 1 \"three that do not need each other\"\n"
+    "input x: f32[64, 128]\n"
+    "a = amin(x) axes=[1]\nb = amax(x) axes=[1]\np = mul(x, x)\nq = sum(p) axes=[1]\n"
+    "c = reshape(a) sizes=[64, 1]\nd = reshape(b) sizes=[64, 1]\ne = reshape(q) sizes=[64, 1]\n"
+    "f = sub(x, c)\ng = sub(d, c)\nh = div(f, g)\ny = mul(h, e)\noutput y\n",
+};
+enum { ROW_PROGRAMS = sizeof row_programs / sizeof *row_programs };
+
+/* A row is read once and written once, however many statistics of it there are. */
+Test(fusion, rows_are_read_once_for_all_their_reductions, .timeout = 3600)
+{
+    static const struct run_tolerance near[ROW_PROGRAMS] = {{1e-5, 1e-6}, {1e-2, 1e-3}, {1e-5, 0}};
+    struct planned all[ROW_PROGRAMS];
+    struct graph_run *runs[ROW_PROGRAMS];
+    struct host_module *module;
+    char why[512];
+    for (int i = 0; i < ROW_PROGRAMS; i++) {
+        planned_open(&all[i], row_programs[i]);
+        runs[i] = &all[i].run;
+        const struct plan *plan = &runs[i]->plan;
+        expect_one_kernel(plan, row_programs[i]);
+        cr_expect_eq(plan_size(plan, plan->kernels.at[0].bytes), 2 * plan->buffers.at[0].nbytes,
+                     "%s", row_programs[i]);
+    }
+    cr_assert(graph_run_compile(runs, ROW_PROGRAMS, &module), "%s", host_error());
+    for (int i = 0; i < ROW_PROGRAMS; i++) {
+        cr_assert_eq(graph_run_launch(runs[i], module), PHASOR_OK, "%s", message_get());
+        cr_expect(graph_run_check(runs[i], runs[i]->real, &near[i], why, sizeof why), "%s%s",
+                  row_programs[i], why);
+    }
+    host_close(module);
+    for (int i = 0; i < ROW_PROGRAMS; i++)
+        planned_close(&all[i]);
+    ASSERT_NO_LEAKS();
+}
+
 /* -- exported programs ------------------------------------------------------------------------- */
 
 static void open_case(struct case_run *c, const char *name, const char *kind)

@@ -62,11 +62,15 @@ phasor_status kernel_search(struct kernel_builder *builder);
  * buffer has no gaps. */
 int kernel_lanes(struct kernel_builder *builder, const dim *sizes, int rank, int most,
                  bool gapless);
-/* Functions identity() and combine(x, y) of the reduction row, and the typedef acc_t. */
-void kernel_combination(struct kernel_builder *builder, enum op reduction, enum dtype accumulator);
+/* Functions identity() and combine(x, y) of the reduction row, and the typedef acc_t; of another
+ * reduction of the kernel identity1(), combine1(x, y) and acc1_t. */
+void kernel_combination(struct kernel_builder *builder, enum op reduction, enum dtype accumulator,
+                        int number);
 /* "acc = combine(acc, (acc_t)v7);" */
 void kernel_accumulate(struct kernel_builder *builder, struct emitter *emitter,
-                       enum dtype accumulator, expr element);
+                       enum dtype accumulator, int number, expr element);
+/* What stands in the names of a reduction: "", "1", ... */
+const char *kernel_suffix(int number);
 /* Cuts the rows of the kernel's special node and counts them. */
 void kernel_rows(struct kernel_builder *builder, bool scan, struct row_parts *parts);
 /* Traces the elements of a run of `lanes`, and one; function element(a, i, e), where needed. */

@@ -7,6 +7,7 @@
  */
 #include "codegen/kernel.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct map {
@@ -18,8 +19,7 @@ struct map {
     int threads, runs; /* ROW: of a row, of a thread; otherwise 1, 1 */
     expr lanes[STORES_MAX][LANES_MAX];
     form addresses[STORES_MAX][LANES_MAX];
-    const struct node *reduction; /* ROW */
-    expr reduced[LANES_MAX];
+    expr reduced[ROOTS_MAX][LANES_MAX]; /* ROW: what each root reduces */
 };
 
 /* The linear index of a thread's lane: runs of a row are as far apart as its threads. */
@@ -55,18 +55,28 @@ static form run_variable(struct kernel_builder *builder)
     return index_variable(&builder->trace.index, 'i', builder->runs);
 }
 
+static enum dtype root_accumulator(const struct kernel_builder *builder, int root)
+{
+    const struct graph *graph = &builder->plan->graph;
+    const struct node *n = graph_node(graph, builder->kernel->roots[root]);
+    return plan_accumulator(n->op, graph_node(graph, n->arguments[0])->dtype);
+}
+
 /* ROW: acc of this thread's elements, then of the row's threads. */
-static void emit_row(struct map *map, struct emitter *emitter)
+static void emit_root(struct map *map, struct emitter *emitter, int root)
 {
     struct kernel_builder *builder = map->builder;
-    const enum dtype operand =
-        graph_node(&builder->plan->graph, map->reduction->arguments[0])->dtype;
-    const enum dtype accumulator = plan_accumulator(map->reduction->op, operand);
-    text_add(&builder->functions, "    acc_t acc = identity();\n");
+    const char *n = kernel_suffix(root);
+    char acc[NAME_SIZE];
+    snprintf(acc, sizeof acc, "acc%s", n);
+    text_format(&builder->functions, "    acc%s_t %s = identity%s();\n", n, acc, n);
     for (int l = 0; l < map->lane_count; l++)
-        kernel_accumulate(builder, emitter, accumulator, map->reduced[l]);
-    text_format(&builder->functions, "    acc = across<%d>(acc, combine);\n", map->threads);
-    emit_result(map->reduction->dtype, 0, "acc", &builder->functions);
+        kernel_accumulate(builder, emitter, root_accumulator(builder, root), root,
+                          map->reduced[root][l]);
+    text_format(&builder->functions, "    %s = across<%d>(%s, combine%s);\n", acc, map->threads,
+                acc, n);
+    emit_result(graph_node(&builder->plan->graph, builder->kernel->roots[root])->dtype, root, acc,
+                &builder->functions);
 }
 
 /* Writes body(): all loads, then lane by lane, then the stores. */
@@ -75,13 +85,14 @@ static phasor_status emit_body(struct map *map)
     struct kernel_builder *builder = map->builder;
     const struct kernel *kernel = builder->kernel;
     struct emitter emitter;
-    expr roots[(STORES_MAX + 1) * LANES_MAX];
+    expr roots[(STORES_MAX + ROOTS_MAX) * LANES_MAX];
     int count = 0;
     for (int s = 0; s < kernel->store_count; s++)
         for (int l = 0; l < map->lane_count; l++)
             roots[count++] = map->lanes[s][l];
-    for (int l = 0; map->reduction && l < map->lane_count; l++)
-        roots[count++] = map->reduced[l];
+    for (int k = 0; k < kernel->root_count; k++)
+        for (int l = 0; l < map->lane_count; l++)
+            roots[count++] = map->reduced[k][l];
     TRY(kernel_pointers(builder));
     TRY(kernel_emitter(builder, &emitter));
     if (builder->part < 0)
@@ -92,8 +103,8 @@ static phasor_status emit_body(struct map *map)
     /* Where a scatter writes is read from memory too; it has one store. */
     emit_loads_for(&emitter, roots, count, map->addresses[0],
                    kernel->store_count ? map->lane_count : 0);
-    if (map->reduction)
-        emit_row(map, &emitter);
+    for (int k = 0; k < kernel->root_count; k++)
+        emit_root(map, &emitter, k);
     for (int s = 0; s < kernel->store_count; s++)
         for (int run = 0; run < map->runs; run++)
             emit_store(&emitter, kernel->stores[s].buffer, map->addresses[s] + run * builder->lanes,
@@ -189,17 +200,18 @@ phasor_status kernel_map(struct kernel_builder *builder)
 
 /* -- row --------------------------------------------------------------------------------------- */
 
-/* The thread's elements of what is reduced: as many, in the same rows. */
-static void row_trace(struct map *map)
+/* The thread's elements of what a root reduces: as many, in the same rows. */
+static void root_trace(struct map *map, int root)
 {
     struct kernel_builder *builder = map->builder;
-    const value operand = map->reduction->arguments[0];
-    const struct node *a = graph_node(&builder->plan->graph, operand);
+    const struct graph *graph = &builder->plan->graph;
+    const value operand = graph_node(graph, builder->kernel->roots[root])->arguments[0];
+    const struct node *a = graph_node(graph, operand);
     const form run = run_variable(builder);
     for (int l = 0; l < map->lane_count; l++) {
         form at[RANK_MAX];
         trace_unravel(&builder->trace, lane_element(map, run, l), a->shape, a->rank, at);
-        map->reduced[l] = trace_element(&builder->trace, operand, at, 0);
+        map->reduced[root][l] = trace_element(&builder->trace, operand, at, 0);
     }
 }
 
@@ -220,18 +232,20 @@ phasor_status kernel_row(struct kernel_builder *builder)
         map.order[d] = d;
         map.sizes[d] = n->shape[d];
     }
-    map.reduction = graph_node(graph, builder->kernel->special);
-    const struct node *a = graph_node(graph, map.reduction->arguments[0]);
+    const struct node *a =
+        graph_node(graph, graph_node(graph, builder->kernel->special)->arguments[0]);
     row_shape(size_pin(graph->sizes, a->shape[a->rank - 1]), dtype_size(n->dtype), &builder->lanes,
               &map.threads, &map.runs);
     map_geometry(&map, kernel_count(builder, map.sizes, map.rank));
     TRY(map_trace(&map));
-    row_trace(&map);
+    for (int k = 0; k < builder->kernel->root_count; k++)
+        root_trace(&map, k);
     TRY(trace_status(&builder->trace));
     TRY(kernel_pointer(builder, builder->kernel->stores[0].buffer, true));
-    const enum dtype accumulator = plan_accumulator(map.reduction->op, a->dtype);
-    kernel_combination(builder, map.reduction->op, accumulator);
-    define_resident(&map, accumulator);
+    for (int k = 0; k < builder->kernel->root_count; k++)
+        kernel_combination(builder, graph_node(graph, builder->kernel->roots[k])->op,
+                           root_accumulator(builder, k), k);
+    define_resident(&map, root_accumulator(builder, 0));
     return emit_body(&map);
 }
 

@@ -27,26 +27,36 @@ static const struct {
     [OP_cumprod] = {"1", "%0 * %1"},
 };
 
-void kernel_combination(struct kernel_builder *builder, enum op reduction, enum dtype accumulator)
+const char *kernel_suffix(int number)
+{
+    static const char *const suffixes[ROOTS_MAX] = {"", "1", "2", "3"};
+    return suffixes[number];
+}
+
+void kernel_combination(struct kernel_builder *builder, enum op reduction, enum dtype accumulator,
+                        int number)
 {
     struct text *out = &builder->functions;
-    text_format(&builder->defines, "typedef %s acc_t;\n", emit_type(accumulator));
-    text_add(out, "DEVICE acc_t identity() { return ");
+    const char *n = kernel_suffix(number);
+    text_format(&builder->defines, "typedef %s acc%s_t;\n", emit_type(accumulator), n);
+    text_format(out, "DEVICE acc%s_t identity%s() { return ", n, n);
     emit_cell(reductions[reduction].identity, accumulator, NULL, out);
-    text_add(out, "; }\nDEVICE acc_t combine(acc_t x, acc_t y) { return ");
+    text_format(out, "; }\nDEVICE acc%s_t combine%s(acc%s_t x, acc%s_t y) { return ", n, n, n, n);
     emit_cell(reductions[reduction].combine, accumulator, (const char *const[]){"x", "y"}, out);
     text_add(out, "; }\n");
 }
 
 void kernel_accumulate(struct kernel_builder *builder, struct emitter *emitter,
-                       enum dtype accumulator, expr element)
+                       enum dtype accumulator, int number, expr element)
 {
     char name[NAME_SIZE];
+    const char *n = kernel_suffix(number);
     emit_value(emitter, element, name);
-    text_format(&builder->functions,
-                accumulator == DT_bool ? "    acc = combine(acc, %s != 0);\n"
-                                       : "    acc = combine(acc, (acc_t)%s);\n",
-                name);
+    if (accumulator == DT_bool)
+        text_format(&builder->functions, "    acc%s = combine%s(acc%s, %s != 0);\n", n, n, n, name);
+    else
+        text_format(&builder->functions, "    acc%s = combine%s(acc%s, (acc%s_t)%s);\n", n, n, n, n,
+                    name);
 }
 
 /* -- rows -------------------------------------------------------------------------------------- */
@@ -248,6 +258,6 @@ phasor_status kernel_reduce(struct kernel_builder *builder)
         TRY(kernel_row_trace(builder, &parts));
     reduction_geometry(builder, rows);
     kernel_define_inside(builder, "LENGTH", rows->length);
-    kernel_combination(builder, parts.node->op, parts.accumulator);
+    kernel_combination(builder, parts.node->op, parts.accumulator, 0);
     return stage == STAGE_PARTS ? reduce_parts(builder, &parts) : reduce_store(builder, &parts);
 }

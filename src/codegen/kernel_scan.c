@@ -165,7 +165,7 @@ phasor_status kernel_scan(struct kernel_builder *builder)
         TRY(scan_trace(builder, &scan));
     scan_geometry(builder, rows);
     kernel_define_inside(builder, "LENGTH", rows->length);
-    kernel_combination(builder, scan.parts.node->op, scan.parts.accumulator);
+    kernel_combination(builder, scan.parts.node->op, scan.parts.accumulator, 0);
     if (kernel->stage == STAGE_CARRY) {
         TRY(kernel_pointer(builder, kernel->scratch, true));
         builder->trace.visited[kernel->special] = true;

@@ -265,6 +265,15 @@ static struct memo *memo_find(struct trace *trace, value v, const form *at, guar
     return m;
 }
 
+/* Which of the kernel's results a value is; -1: none, it is computed. */
+static int special_number(const struct kernel *kernel, value v)
+{
+    for (int k = 0; k < kernel->root_count; k++)
+        if (kernel->roots[k] == v)
+            return k;
+    return v == kernel->special && kernel->kind != KERNEL_SCATTER ? 0 : -1;
+}
+
 expr trace_compute(struct trace *trace, value v, const form *at, guard g)
 {
     if (trace->status != PHASOR_OK)
@@ -275,8 +284,9 @@ expr trace_compute(struct trace *trace, value v, const form *at, guard g)
     trace->visited[v] = true;
     const struct node *n = node_at(trace, v);
     expr result;
-    if (v == trace->kernel->special && trace->kernel->kind != KERNEL_SCATTER)
-        result = trace_special(trace, n->dtype, 0);
+    const int special = special_number(trace->kernel, v);
+    if (special >= 0)
+        result = trace_special(trace, n->dtype, special);
     else
         result = trace_rows[n->op](trace, n, at, g);
     return memo->result = result;

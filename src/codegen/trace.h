@@ -26,7 +26,7 @@ enum expr_kind {
     EXPR_CHOOSE,  /* arguments[0] where guard's last question is answered yes, else arguments[1] */
     EXPR_CHECKED, /* arguments[0], an index: wrapped when negative, clamped to size, flag set when
                      out of range; 0 where the guard does not hold */
-    EXPR_SPECIAL  /* what the kernel's reduction gives; of a scan, element `buffer` of a run */
+    EXPR_SPECIAL /* what reduction `buffer` of the kernel gives; of a scan, that element of a run */
 };
 
 struct expression {

@@ -189,19 +189,24 @@ static void store_reduction(struct fusion *f, value v, value *stored_by, bool *t
 }
 
 static phasor_status store_kept(struct fusion *f, value v, const value *stored_by,
-                                const value *row_of)
+                                const struct row_roots *rows)
 {
     if (f->plan->buffer_of[v] < 0)
         TRY(place_inner(f, v));
     const int buffer = f->plan->buffer_of[v];
-    const value root = row_of[v] ? row_of[v] : stored_by[v];
-    const enum kernel_kind kind = row_of[v] ? KERNEL_ROW : fusion_kind(fusion_node(f, root));
-    if (!stored_by[v] && !row_of[v])
+    const bool row = rows[v].count > 0;
+    const value root = row ? rows[v].at[0] : stored_by[v];
+    const enum kernel_kind kind = row ? KERNEL_ROW : fusion_kind(fusion_node(f, root));
+    if (!stored_by[v] && !row)
         return store(f, v, buffer);
     if (fusion_count(f, v) == 0)
         return PHASOR_OK;
-    return kernel_add(f, kind, root, v, buffer, f->plan->buffers.at[buffer].kind == BUFFER_TABLE,
-                      false);
+    TRY(kernel_add(f, kind, root, v, buffer, f->plan->buffers.at[buffer].kind == BUFFER_TABLE,
+                   false));
+    struct kernel *kernel = &f->plan->kernels.at[f->kernel_of[v]];
+    kernel->root_count = rows[v].count;
+    memcpy(kernel->roots, rows[v].at, sizeof kernel->roots);
+    return PHASOR_OK;
 }
 
 static phasor_status store_copies(struct fusion *f, const struct targets *copies)
@@ -221,17 +226,17 @@ static phasor_status make_kernels(struct fusion *f, const struct targets *copies
 {
     value *stored_by = NEW(&f->plan->arena, value, f->graph->nodes.count);
     bool *taken = NEW(&f->plan->arena, bool, f->graph->nodes.count);
-    value *row_of = NEW(&f->plan->arena, value, f->graph->nodes.count);
-    if (!stored_by || !taken || !row_of)
+    struct row_roots *rows = NEW(&f->plan->arena, struct row_roots, f->graph->nodes.count);
+    if (!stored_by || !taken || !rows)
         return fail_memory();
-    TRY(row_choose(f, row_of));
+    TRY(row_choose(f, rows));
     for (value v = 1; v < f->graph->nodes.count; v++)
         if (f->live[v] && f->kept[v] && !f->by_library[v] &&
             takes_in_readers(fusion_node(f, v)->op))
             store_reduction(f, v, stored_by, taken);
     for (value v = 1; v < f->graph->nodes.count; v++)
         if (f->live[v] && f->kept[v])
-            TRY(store_kept(f, v, stored_by, row_of));
+            TRY(store_kept(f, v, stored_by, rows));
     return store_copies(f, copies);
 }
 

@@ -63,9 +63,13 @@ phasor_status place_inner(struct fusion *f, value v);
 phasor_status keep_prepare(struct fusion *f);
 phasor_status keep_choose(struct fusion *f);
 
-/* row.c: reductions that the kernel of their reader computes: row_of[reader] is the reduction,
- * which is no longer kept. */
-phasor_status row_choose(struct fusion *f, value *row_of);
+/* row.c: reductions that the kernel of their reader computes, which are no longer kept:
+ * rows[reader]. */
+struct row_roots {
+    value at[ROOTS_MAX]; /* operands first */
+    int count;
+};
+phasor_status row_choose(struct fusion *f, struct row_roots *rows);
 
 /* reads.c: each buffer once, or for the value of a kernel that is not there yet, once for each way
  * to it. Added to what is there. */

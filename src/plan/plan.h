@@ -75,7 +75,7 @@ struct buffer {
 
 enum kernel_kind {
     KERNEL_MAP,     /* stores[]: each element by one expression; all stores have one shape */
-    KERNEL_ROW,     /* a map whose threads share rows: the reduction `special` of a row is computed
+    KERNEL_ROW,     /* a map whose threads share rows: the reductions `roots` of a row are computed
                        among them */
     KERNEL_REDUCE,  /* stores[0]: an expression of the reduction `reduce` */
     KERNEL_SCATTER, /* writes the values of `scatter` (index_put, scatter) into a buffer that has
@@ -118,14 +118,16 @@ struct kernel_argument {
 /* The 8 bytes of an argument that is no buffer. */
 int64_t kernel_argument_bits(const struct kernel_argument *argument, int64_t size);
 
-enum { STORES_MAX = 8 };
+enum { STORES_MAX = 8, ROOTS_MAX = 4 };
 
 struct kernel {
     enum kernel_kind kind;
     bool setup; /* runs once for a specialisation */
     int store_count;
     struct kernel_store stores[STORES_MAX];
-    value special; /* the node that gives the kernel its kind; 0 for MAP */
+    value special;          /* the node that gives the kernel its kind; 0 for MAP */
+    value roots[ROOTS_MAX]; /* ROW: its reductions, operands first; the first is `special` */
+    int root_count;
     enum kernel_stage stage;
     dim parts, chunk; /* of a row in stages: how many, and elements of each */
     int scratch;      /* buffer [rows, parts] of the stages; -1 */

@@ -5,6 +5,10 @@
  *     %y = mul(%x, rsqrt(%m))                                    one kernel: 16 threads a row, each
  *                                                                reads its elements once
  *
+ *     %m = amax(%x)   %e = exp(sub(%x, %m))   %s = sum(%e)
+ *     %y = div(%e, %s)                                           one kernel: the row stays in
+ *                                                                registers for both
+ *
  * It is so when one kept value reads the reduction, has as many elements as what is reduced, in the
  * same rows, and nothing on the way moves elements from row to row; and when a row fits a
  * power-of-two share of a warp. */
@@ -85,18 +89,35 @@ static bool is_row_value(const struct fusion *f, value v, int64_t rows)
            fusion_count(f, v) == rows;
 }
 
-/* The only kept value that reads v, with nothing on the way that leaves the rows; 0: none. */
-static value row_reader(const struct fusion *f, value v, int64_t rows, bool *reached)
+/* A reduction of the same rows, of as many elements. */
+static bool is_row_root(const struct fusion *f, value v, int64_t rows, int64_t elements)
 {
+    const struct node *n = fusion_node(f, v);
+    return op_info[n->op].kind == KIND_REDUCE && !f->target[v] && n->attributes.axis_count == 1 &&
+           n->attributes.axes[0] == fusion_node(f, n->arguments[0])->rank - 1 &&
+           fusion_count(f, v) == rows && fusion_count(f, n->arguments[0]) == elements;
+}
+
+/* The only kept value that reads what comes of v, with nothing on the way that leaves the rows; 0:
+ * none. Reductions of the same rows on the way are roots too. */
+static value row_reader(const struct fusion *f, value v, int64_t rows, bool *reached,
+                        struct row_roots *roots)
+{
+    const int64_t elements = fusion_count(f, fusion_node(f, v)->arguments[0]);
     value reader = 0;
     memset(reached, 0, f->graph->nodes.count * sizeof *reached);
     reached[v] = true;
+    *roots = (struct row_roots){.at = {v}, .count = 1};
     for (value u = v + 1; u < f->graph->nodes.count; u++) {
         const struct node *n = fusion_node(f, u);
         for (int i = 0; f->live[u] && i < n->argument_count; i++)
             reached[u] |= reached[n->arguments[i]] && n->arguments[i] != reader;
         if (!reached[u])
             continue;
+        if (roots->count < ROOTS_MAX && is_row_root(f, u, rows, elements)) {
+            roots->at[roots->count++] = u;
+            continue;
+        }
         const bool reads = f->kept[u] && !is_row_value(f, u, rows);
         if (!stays_in_rows(f, n, rows) || (reads && reader))
             return 0;
@@ -137,15 +158,15 @@ bool row_shape(int64_t length, int nbytes, int *lanes, int *threads, int *runs)
     return false;
 }
 
-static bool row_fuses(struct fusion *f, value v, bool *reached, value *reader)
+static bool row_fuses(struct fusion *f, value v, bool *reached, struct row_roots *roots,
+                      value *reader)
 {
     const struct node *n = fusion_node(f, v), *a = fusion_node(f, n->arguments[0]);
     const int64_t rows = fusion_count(f, v);
     int lanes, threads, runs;
-    if (f->target[v] || n->attributes.axis_count != 1 || n->attributes.axes[0] != a->rank - 1 ||
-        rows == 0)
+    if (rows == 0 || !is_row_root(f, v, rows, fusion_count(f, n->arguments[0])))
         return false;
-    *reader = row_reader(f, v, rows, reached);
+    *reader = row_reader(f, v, rows, reached, roots);
     if (*reader == 0 || fusion_kind(fusion_node(f, *reader)) != KERNEL_MAP ||
         fusion_count(f, *reader) != fusion_count(f, n->arguments[0]) ||
         f->setup[v] != f->setup[*reader])
@@ -160,19 +181,44 @@ static bool row_fuses(struct fusion *f, value v, bool *reached, value *reader)
                      dtype_size(fusion_node(f, *reader)->dtype), &lanes, &threads, &runs);
 }
 
-phasor_status row_choose(struct fusion *f, value *row_of)
+/* Roots of one reader that do not come of each other, in one list; false where they are of other
+ * rows, or too many. */
+static bool roots_join(const struct fusion *f, const struct row_roots *more,
+                       struct row_roots *roots)
+{
+    struct row_roots all = *roots;
+    for (int i = 0; i < more->count; i++) {
+        const value root = more->at[i], operand = fusion_node(f, root)->arguments[0];
+        int at = all.count;
+        bool there = false;
+        for (int k = 0; k < all.count; k++)
+            there |= all.at[k] == root;
+        if (there)
+            continue;
+        if (all.count == ROOTS_MAX ||
+            (at > 0 && !is_row_root(f, all.at[0], fusion_count(f, root), fusion_count(f, operand))))
+            return false;
+        for (; at > 0 && all.at[at - 1] > root; at--)
+            all.at[at] = all.at[at - 1];
+        all.at[at] = root;
+        all.count++;
+    }
+    *roots = all;
+    return true;
+}
+
+phasor_status row_choose(struct fusion *f, struct row_roots *rows)
 {
     bool *reached = memory_new(f->graph->nodes.count * sizeof *reached);
     if (!reached)
         return fail_memory();
     for (value v = 1; v < f->graph->nodes.count; v++) {
         value reader;
+        struct row_roots roots;
         if (f->live[v] && f->kept[v] && op_info[fusion_node(f, v)->op].kind == KIND_REDUCE &&
-            row_fuses(f, v, reached, &reader) && !row_of[reader]) {
+            row_fuses(f, v, reached, &roots, &reader) && roots_join(f, &roots, &rows[reader]))
             for (value u = v; u < reader; u++)
                 f->kept[u] &= !reached[u];
-            row_of[reader] = v;
-        }
     }
     memory_free(reached);
     return PHASOR_OK;

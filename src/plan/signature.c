@@ -39,6 +39,7 @@ static void put_kernel(const struct kernel *kernel, struct text *out)
     const int64_t numbers[] = {kernel->kind,  kernel->setup, kernel->special, kernel->stage,
                                kernel->parts, kernel->chunk, kernel->scratch, kernel->store_count};
     put_many(out, numbers, sizeof numbers);
+    put_many(out, kernel->roots, sizeof kernel->roots);
     for (int s = 0; s < kernel->store_count; s++) {
         const struct kernel_store *store = &kernel->stores[s];
         text_add_number(out,
