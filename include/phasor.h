@@ -133,7 +133,8 @@ typedef struct phasor_options {
     const char *arch;     /* "sm_90"; NULL: the device's, or sm_90 without one */
     const char *cache;    /* directory, or ":memory:"; NULL: PHASOR_CACHE_DIR, XDG, HOME */
     bool trust_cache_dir; /* accept a cache directory that others own or can write */
-    bool no_compile;      /* never compile: serve what the cache has, else PHASOR_NOT_READY. Also
+    bool no_compile;      /* never compile: serve what the cache has (kernels made for less
+                             alignment or in another mode too), else PHASOR_NOT_READY. Also
                              PHASOR_NO_COMPILE=1 */
     bool no_fma; /* products of complex numbers without fused multiply-add: eager CPU's bits, not
                     eager CUDA's */

@@ -148,6 +148,95 @@ Test(cache, prewarmed_without_a_device)
     ASSERT_NO_LEAKS();
 }
 
+/* What is prewarmed: every tensor aligned to 16 bytes, and every one to its elements. */
+static void offsets_prewarm(const char *folder, phasor_mode mode, const char *layer)
+{
+    struct opened o;
+    phasor_options options = options_for(ON_CUDA);
+    options.cache = folder;
+    options.device = PHASOR_DEVICE_NONE;
+    options.arch = "sm_90";
+    options.mode = mode;
+    opened_with(&o, &options, "qk_rope_bf16_dynamic", "plain");
+    DLTensor tensors[2] = {*o.in[0].tensor, *o.in[1].tensor};
+    const phasor_value in[2] = {{.kind = PHASOR_TENSOR, .tensor = &tensors[0]},
+                                {.kind = PHASOR_TENSOR, .tensor = &tensors[1]}};
+    for (int aligned = 0; aligned < 2; aligned++) {
+        for (int i = 0; i < 2; i++)
+            tensors[i].data = aligned ? NULL : (void *)(uintptr_t)4098; /* no memory */
+        ASSERT_OK(phasor_program_prepare(o.program, in, 2));
+    }
+    cr_assert_gt(stats_of(&o).compiled, 0);
+    char *report = NULL;
+    if (layer)
+        ASSERT_OK(phasor_cache_export(o.runtime, layer, false, &report));
+    phasor_free(report);
+    opened_close(&o);
+}
+
+/* The inputs at each alignment from 2 to 16 bytes, both alike and one unlike the other: the right
+ * results, and nothing is compiled. */
+static void offsets_expect(const char *folder, phasor_mode mode)
+{
+    struct opened o;
+    phasor_options options = options_for(ON_CUDA);
+    options.cache = folder;
+    options.no_compile = true;
+    options.mode = mode;
+    opened_with(&o, &options, "qk_rope_bf16_dynamic", "plain");
+    DLTensor tensors[2];
+    char *rooms[2];
+    for (int i = 0; i < 2; i++) {
+        tensors[i] = *o.in[i].tensor;
+        const size_t nbytes = (size_t)tensor_count(&tensors[i]) * 2;
+        rooms[i] = aligned_alloc(64, (nbytes / 64 + 2) * 64);
+        o.in[i].tensor = &tensors[i];
+    }
+    for (int k = 0; k < 16; k++) {
+        const int offsets[2] = {16 >> k % 4, 16 >> k / 4};
+        phasor_tensors *file = o.inputs;
+        phasor_value given[2];
+        values_read(file, "input", 2, given);
+        for (int i = 0; i < 2; i++) {
+            tensors[i].data = rooms[i] + offsets[i];
+            tensors[i].byte_offset = 0;
+            memcpy(tensors[i].data, (char *)given[i].tensor->data + given[i].tensor->byte_offset,
+                   (size_t)tensor_count(&tensors[i]) * 2);
+        }
+        cr_assert_eq(opened_run(&o), PHASOR_OK, "offsets %d and %d: %s", offsets[0], offsets[1],
+                     phasor_message());
+        opened_expect(&o);
+        opened_delete(&o);
+    }
+    cr_expect_eq(stats_of(&o).compiled, 0);
+    cr_expect_eq(stand_in_get("stand_in_misuses"), 0);
+    opened_close(&o);
+    for (int i = 0; i < 2; i++)
+        free(rooms[i]);
+}
+
+/* Where nothing can be compiled, what was made for less alignment serves more, in each mode what was
+ * prewarmed in any. */
+Test(cache, what_needs_less_serves)
+{
+    static const phasor_mode modes[] = {PHASOR_MODE_EXACT, PHASOR_MODE_GENERIC, PHASOR_MODE_AUTO};
+    for (int made = 0; made < 3; made++) {
+        char folder[64], other[64], layer[128];
+        folder_make(folder);
+        folder_make(other);
+        snprintf(layer, sizeof layer, "%s/shipped.db", folder);
+        offsets_prewarm(folder, modes[made], layer);
+        for (int mode = 0; mode < 3; mode++)
+            offsets_expect(folder, modes[mode]);
+        setenv("PHASOR_CACHE_READONLY_DIRS", layer, 1);
+        offsets_expect(other, modes[made]);
+        unsetenv("PHASOR_CACHE_READONLY_DIRS");
+        folder_remove(folder);
+        folder_remove(other);
+    }
+    ASSERT_NO_LEAKS();
+}
+
 Test(cache, few_specialisations_are_kept)
 {
     struct opened o;

@@ -20,14 +20,26 @@
 
 /* -- the key of a plan ------------------------------------------------------------------------- */
 
-/* Everything that a recipe depends on. The graph stands whole in it: a hash alone never decides. */
+/* Everything that a recipe depends on. The graph stands whole in it: a hash alone never decides.
+ * Alignments are those of the shape, which may be less than the call's: see job_find_less. */
 static phasor_status job_key(struct job *job)
 {
+    const struct call *call = job->call;
+    int64_t *words = arena_copy(&job->arena, call->words, call->word_count * sizeof *words);
+    if (!words)
+        return fail_memory();
+    for (int i = 0; i < job->shape.input_count; i++)
+        if (job->shape.inputs[i].rank >= 0)
+            words[call->in[i].number + 1] = job->shape.inputs[i].alignment;
+    for (int i = 0; job->shape.outputs && i < job->shape.output_count; i++)
+        if (job->shape.outputs[i].rank >= 0)
+            words[call->out[i].number + 1] = job->shape.outputs[i].alignment;
+    text_free(&job->key);
     plan_key_begin(job->runtime, "plan 1", "exact ", &job->key);
     if (program_libraries(job->program))
         text_format(&job->key, " libraries=%d", program_libraries(job->program));
-    text_format(&job->key, " %zu\n", job->call->word_count);
-    text_add_bytes(&job->key, job->call->words, job->call->word_count * sizeof *job->call->words);
+    text_format(&job->key, " %zu\n", call->word_count);
+    text_add_bytes(&job->key, words, call->word_count * sizeof *words);
     text_add_bytes(&job->key, job->program->canonical, job->program->canonical_size);
     job->hash = hash_bytes(text_get(&job->key), job->key.length);
     return text_status(&job->key);
@@ -310,31 +322,121 @@ phasor_status specialisation_later(struct specialisation *spec, enum later later
     return status;
 }
 
-/* Where generic kernels cannot be had and nothing can be compiled, exact ones may be there. */
-static phasor_status job_kernels_stored(struct job *job, phasor_status failed)
+/* -- what needs less ---------------------------------------------------------------------------- */
+
+/* A tensor of the caller with more alignment than its elements need. */
+struct aligned_tensor {
+    struct call_tensor *tensor;
+    int own, least;
+    bool is_output;
+};
+
+struct aligned_tensors {
+    struct aligned_tensor *at;
+    int count;
+};
+
+static void aligned_collect(const struct slot *slots, struct call_tensor *tensors, int count,
+                            bool is_output, struct aligned_tensors *out)
 {
+    for (int i = 0; tensors && i < count; i++) {
+        const enum dtype dtype = slots[i].dtype;
+        const int least =
+            tensors[i].rank < 0 ? 0 : dtype_size(dtype) / (dtype_is_complex(dtype) ? 2 : 1);
+        if (least > 0 && tensors[i].alignment > least)
+            out->at[out->count++] =
+                (struct aligned_tensor){&tensors[i], tensors[i].alignment, least, is_output};
+    }
+}
+
+static phasor_status job_find_exact(struct job *job, bool *found)
+{
+    TRY(job_key(job));
+    TRY(job_from_cache(job, found));
+    job->found = *found;
+    return PHASOR_OK;
+}
+
+/* A class that the program has, or the cache with all of its kernels. */
+static phasor_status job_find_class(struct job *job, bool any, bool *found)
+{
+    bool missing = false;
+    TRY(recipe_from_class(job, CLASS_FOUND, any));
+    *found = job->spec->class != NULL;
+    if (!*found)
+        return PHASOR_OK;
+    const phasor_status status = job_kernels(job, &missing);
+    *found = status == PHASOR_OK && !missing;
+    if (*found)
+        return PHASOR_OK;
+    if (missing)
+        classes_forget(&job->program->classes, job->spec->class);
+    job_drop(job);
+    job->spec->class = NULL;
+    return status == PHASOR_NOT_READY || status == PHASOR_ERROR_COMPILE ? PHASOR_OK : status;
+}
+
+/* What was made for tensors of less alignment serves those of more: first as little less as can be,
+ * for the inputs alone (buffers for outputs are mostly fresh), then for outputs too, then for some
+ * of them. */
+static phasor_status job_find_less(struct job *job, const struct aligned_tensors *tensors,
+                                   bool exact, bool *found)
+{
+    enum { ALIGNMENT_MOST = 16, SUBSETS_OF = 4 };
+    const int count = tensors->count, subsets = count <= SUBSETS_OF ? (1 << count) - 1 : 0;
+    const bool has_outputs = count > 0 && tensors->at[count - 1].is_output;
+    *found = false;
+    for (int outputs = 0; outputs <= has_outputs; outputs++)
+        for (int level = ALIGNMENT_MOST; level > 0 && !*found; level /= 2) {
+            bool is_new = level == ALIGNMENT_MOST && !outputs;
+            for (int i = 0; i < count; i++) {
+                const struct aligned_tensor *t = &tensors->at[i];
+                const bool is_lower = t->own > level && (!t->is_output || outputs);
+                t->tensor->alignment = !is_lower ? t->own : level > t->least ? level : t->least;
+                is_new |= is_lower && level >= t->least;
+            }
+            if (is_new)
+                TRY(exact ? job_find_exact(job, found) : job_find_class(job, false, found));
+        }
+    if (!exact && !*found)
+        TRY(job_find_class(job, true, found));
+    for (int subset = 1; subset < subsets && !*found; subset++) {
+        for (int i = 0; i < count; i++)
+            tensors->at[i].tensor->alignment =
+                subset >> i & 1 ? tensors->at[i].least : tensors->at[i].own;
+        TRY(exact ? job_find_exact(job, found) : job_find_class(job, false, found));
+    }
+    return PHASOR_OK;
+}
+
+/* Where the call's own kernels cannot be had and nothing can be compiled: others that serve it may
+ * be there, for less alignment, for sizes as arguments or as literals, for any tensors. All give
+ * the same bits. */
+static phasor_status job_kernels_other(struct job *job, phasor_status failed)
+{
+    const struct phasor_program *program = job->program;
+    const int slots = program->input_count + program->output_count;
+    struct aligned_tensors tensors = {NEW(&job->arena, struct aligned_tensor, slots), 0};
+    const bool is_exact = program_is_exact(program);
     struct text why = {0};
+    bool found = false;
     text_add(&why, message_get());
     job_drop(job);
     job->spec->class = NULL;
     job->spec->makes_do = false;
-    phasor_status status = job_bind(job);
-    if (status == PHASOR_OK)
-        status = job_key(job);
-    if (status == PHASOR_OK)
-        status = job_from_cache(job, &job->found);
-    if (status == PHASOR_OK && !job->found)
+    phasor_status status = tensors.at ? PHASOR_OK : fail_memory();
+    if (status == PHASOR_OK) {
+        aligned_collect(program->inputs, job->shape.inputs, job->shape.input_count, false,
+                        &tensors);
+        aligned_collect(program->outputs, job->shape.outputs, job->shape.output_count, true,
+                        &tensors);
+        status = job_find_less(job, &tensors, is_exact, &found);
+    }
+    if (status == PHASOR_OK && !found)
+        status = job_find_less(job, &tensors, !is_exact, &found);
+    if (status == PHASOR_OK && !found)
         status = fail(failed, "%s", text_get(&why));
     text_free(&why);
-    return status;
-}
-
-static phasor_status job_kernels_generic(struct job *job)
-{
-    phasor_status status = job_class_kernels(job, false);
-    if (job->runtime->options.mode == PHASOR_MODE_AUTO && !job->ready_only &&
-        (status == PHASOR_ERROR_COMPILE || status == PHASOR_NOT_READY))
-        status = job_kernels_stored(job, status);
     return status;
 }
 
@@ -349,7 +451,11 @@ static phasor_status job_kernels_exact(struct job *job)
 
 phasor_status job_end(struct job *job)
 {
-    TRY(job->spec->class ? job_kernels_generic(job) : job_kernels_exact(job));
+    phasor_status status =
+        job->spec->class ? job_class_kernels(job, false) : job_kernels_exact(job);
+    if (!job->ready_only && (status == PHASOR_ERROR_COMPILE || status == PHASOR_NOT_READY))
+        status = job_kernels_other(job, status);
+    TRY(status);
     return job->runtime->device ? steps_ready(job->spec, job->ready_only) : PHASOR_OK;
 }
 
