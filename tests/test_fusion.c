@@ -306,6 +306,12 @@ static const char *const row_programs[] = {
     "s = sum(c) axes=[2]\nm = div(s, n)\nk = reshape(m) sizes=[4, 16, 1]\n"
     "d = sub(c, k)\nq = mul(d, d)\nv = sum(q) axes=[2]\nw = div(v, n)\nr = rsqrt(w)\n"
     "u = reshape(r) sizes=[4, 16, 1]\nz = mul(d, u)\ny = cast(z) : bf16[4, 16, 256]\noutput y\n",
+    "phasor 1 \"a norm and its statistics\"\n"
+    "input x: f32[64, 256]\n"
+    "n = scalar value=256 : f32[]\ns = sum(x) axes=[1]\nm = div(s, n)\n"
+    "k = reshape(m) sizes=[64, 1]\nd = sub(x, k)\nq = mul(d, d)\nv = sum(q) axes=[1]\n"
+    "w = div(v, n)\nr = rsqrt(w)\nu = reshape(r) sizes=[64, 1]\ny = mul(d, u)\n"
+    "output y\noutput m\noutput r\noutput v\n",
     "phasor 1 \"three that do not need each other\"\n"
     "input x: f32[64, 128]\n"
     "a = amin(x) axes=[1]\nb = amax(x) axes=[1]\np = mul(x, x)\nq = sum(p) axes=[1]\n"
@@ -317,7 +323,8 @@ enum { ROW_PROGRAMS = sizeof row_programs / sizeof *row_programs };
 /* A row is read once and written once, however many statistics of it there are. */
 Test(fusion, rows_are_read_once_for_all_their_reductions, .timeout = 3600)
 {
-    static const struct run_tolerance near[ROW_PROGRAMS] = {{1e-5, 1e-6}, {1e-2, 1e-3}, {1e-5, 0}};
+    static const struct run_tolerance near[ROW_PROGRAMS] = {
+        {1e-5, 1e-6}, {1e-2, 1e-3}, {1e-5, 1e-5}, {1e-5, 0}};
     struct planned all[ROW_PROGRAMS];
     struct graph_run *runs[ROW_PROGRAMS];
     struct host_module *module;
@@ -327,13 +334,16 @@ Test(fusion, rows_are_read_once_for_all_their_reductions, .timeout = 3600)
         runs[i] = &all[i].run;
         const struct plan *plan = &runs[i]->plan;
         expect_one_kernel(plan, row_programs[i]);
-        cr_expect_eq(plan_size(plan, plan->kernels.at[0].bytes), 2 * plan->buffers.at[0].nbytes,
-                     "%s", row_programs[i]);
+        int64_t bytes = 0;
+        for (size_t b = 0; b < plan->buffers.count; b++)
+            bytes += plan->buffers.at[b].nbytes;
+        cr_expect_eq(plan_size(plan, plan->kernels.at[0].bytes), bytes, "%s", row_programs[i]);
     }
     cr_assert(graph_run_compile(runs, ROW_PROGRAMS, &module), "%s", host_error());
     for (int i = 0; i < ROW_PROGRAMS; i++) {
+        const struct run_tolerance tolerances[] = {near[i], near[i], near[i], near[i]};
         cr_assert_eq(graph_run_launch(runs[i], module), PHASOR_OK, "%s", message_get());
-        cr_expect(graph_run_check(runs[i], runs[i]->real, &near[i], why, sizeof why), "%s%s",
+        cr_expect(graph_run_check(runs[i], runs[i]->real, tolerances, why, sizeof why), "%s%s",
                   row_programs[i], why);
     }
     host_close(module);

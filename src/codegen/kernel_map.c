@@ -20,6 +20,7 @@ struct map {
     expr lanes[STORES_MAX][LANES_MAX];
     form addresses[STORES_MAX][LANES_MAX];
     expr reduced[ROOTS_MAX][LANES_MAX]; /* ROW: what each root reduces */
+    int store_count; /* of all elements; in a ROW, the others are of one element a row: lane 0 */
 };
 
 /* The linear index of a thread's lane: runs of a row are as far apart as its threads. */
@@ -88,7 +89,7 @@ static phasor_status emit_body(struct map *map)
     expr roots[(STORES_MAX + ROOTS_MAX) * LANES_MAX];
     int count = 0;
     for (int s = 0; s < kernel->store_count; s++)
-        for (int l = 0; l < map->lane_count; l++)
+        for (int l = 0; l < (s < map->store_count ? map->lane_count : 1); l++)
             roots[count++] = map->lanes[s][l];
     for (int k = 0; k < kernel->root_count; k++)
         for (int l = 0; l < map->lane_count; l++)
@@ -105,11 +106,15 @@ static phasor_status emit_body(struct map *map)
                    kernel->store_count ? map->lane_count : 0);
     for (int k = 0; k < kernel->root_count; k++)
         emit_root(map, &emitter, k);
-    for (int s = 0; s < kernel->store_count; s++)
+    for (int s = 0; s < map->store_count; s++)
         for (int run = 0; run < map->runs; run++)
             emit_store(&emitter, kernel->stores[s].buffer, map->addresses[s] + run * builder->lanes,
                        map->lanes[s] + run * builder->lanes, builder->lanes);
-    text_add(&builder->functions, "}\n");
+    if (map->store_count < kernel->store_count)
+        text_format(&builder->functions, "    if (i %% %du == 0) {\n", map->threads);
+    for (int s = map->store_count; s < kernel->store_count; s++)
+        emit_store(&emitter, kernel->stores[s].buffer, map->addresses[s], map->lanes[s], 1);
+    text_add(&builder->functions, map->store_count < kernel->store_count ? "    }\n}\n" : "}\n");
     return kernel_emitter_end(builder, &emitter);
 }
 
@@ -117,7 +122,11 @@ static phasor_status emit_body(struct map *map)
 static void map_begin(struct map *map, struct kernel_builder *builder, const dim *shape, int rank)
 {
     const struct buffer *first = plan_buffer(builder->plan, builder->kernel->stores[0].buffer);
-    *map = (struct map){.builder = builder, .rank = rank, .threads = 1, .runs = 1};
+    *map = (struct map){.builder = builder,
+                        .rank = rank,
+                        .threads = 1,
+                        .runs = 1,
+                        .store_count = builder->kernel->store_count};
     memcpy(map->order, first->order, sizeof map->order);
     for (int d = 0; d < rank; d++)
         map->sizes[d] = shape[map->order[d]];
@@ -164,7 +173,7 @@ static phasor_status map_trace(struct map *map)
     for (int l = 0; l < map->lane_count; l++) {
         form at[RANK_MAX];
         lane_coordinates(map, run, l, at);
-        for (int s = 0; s < builder->kernel->store_count; s++) {
+        for (int s = 0; s < map->store_count; s++) {
             const struct kernel_store *store = &builder->kernel->stores[s];
             map->lanes[s][l] = store->copy ? trace_element(&builder->trace, store->node, at, 0)
                                            : trace_compute(&builder->trace, store->node, at, 0);
@@ -215,6 +224,22 @@ static void root_trace(struct map *map, int root)
     }
 }
 
+/* An element of a value that has one a row. */
+static void row_value_trace(struct map *map, int s)
+{
+    struct kernel_builder *builder = map->builder;
+    struct index_pool *index = &builder->trace.index;
+    const struct kernel_store *store = &builder->kernel->stores[s];
+    const struct node *n = graph_node(&builder->plan->graph, store->node);
+    const form row =
+        index_divide(index, run_variable(builder), size_literal(index->sizes, map->threads));
+    form at[RANK_MAX];
+    trace_unravel(&builder->trace, row, n->shape, n->rank, at);
+    map->lanes[s][0] = trace_compute(&builder->trace, store->node, at, 0);
+    map->addresses[s][0] =
+        trace_address(&builder->trace, plan_buffer(builder->plan, store->buffer), at);
+}
+
 /* Registers for 8 blocks, or for fewer where a thread has more than 32 bytes of a row. */
 static void define_resident(struct map *map, enum dtype accumulator)
 {
@@ -228,6 +253,7 @@ phasor_status kernel_row(struct kernel_builder *builder)
     const struct graph *graph = &builder->plan->graph;
     const struct node *n = graph_node(graph, builder->kernel->stores[0].node);
     map_begin(&map, builder, n->shape, n->rank);
+    map.store_count = 1;
     for (int d = 0; d < n->rank; d++) { /* the planner chose a row-major store */
         map.order[d] = d;
         map.sizes[d] = n->shape[d];
@@ -240,8 +266,11 @@ phasor_status kernel_row(struct kernel_builder *builder)
     TRY(map_trace(&map));
     for (int k = 0; k < builder->kernel->root_count; k++)
         root_trace(&map, k);
+    for (int s = map.store_count; s < builder->kernel->store_count; s++)
+        row_value_trace(&map, s);
     TRY(trace_status(&builder->trace));
-    TRY(kernel_pointer(builder, builder->kernel->stores[0].buffer, true));
+    for (int s = 0; s < builder->kernel->store_count; s++)
+        TRY(kernel_pointer(builder, builder->kernel->stores[s].buffer, true));
     for (int k = 0; k < builder->kernel->root_count; k++)
         kernel_combination(builder, graph_node(graph, builder->kernel->roots[k])->op,
                            root_accumulator(builder, k), k);
@@ -332,7 +361,7 @@ static void scatter_lane(struct map *map, const struct node *n, int inner, const
 
 phasor_status kernel_scatter(struct kernel_builder *builder)
 {
-    struct map map = {.builder = builder, .threads = 1, .runs = 1};
+    struct map map = {.builder = builder, .threads = 1, .runs = 1, .store_count = 1};
     const struct node *n = graph_node(&builder->plan->graph, builder->kernel->special);
     int inner = 0;
     if (n->op == OP_index_put) {

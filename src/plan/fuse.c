@@ -206,6 +206,12 @@ static phasor_status store_kept(struct fusion *f, value v, const value *stored_b
     struct kernel *kernel = &f->plan->kernels.at[f->kernel_of[v]];
     kernel->root_count = rows[v].count;
     memcpy(kernel->roots, rows[v].at, sizeof kernel->roots);
+    for (int i = 0; i < rows[v].shown_count; i++) {
+        const value shown = rows[v].shown[i];
+        kernel->stores[kernel->store_count++] =
+            (struct kernel_store){shown, f->plan->buffer_of[shown], false};
+        f->kernel_of[shown] = f->kernel_of[v];
+    }
     return PHASOR_OK;
 }
 

@@ -68,6 +68,8 @@ phasor_status keep_choose(struct fusion *f);
 struct row_roots {
     value at[ROOTS_MAX]; /* operands first */
     int count;
+    value shown[STORES_MAX - 1]; /* values of one element a row that somebody outside sees */
+    int shown_count;
 };
 phasor_status row_choose(struct fusion *f, struct row_roots *rows);
 

@@ -9,6 +9,8 @@
  *     %y = div(%e, %s)                                           one kernel: the row stays in
  *                                                                registers for both
  *
+ * What of these has one element a row and is an output is stored by one thread of the row.
+ *
  * It is so when one kept value reads the reduction, has as many elements as what is reduced, in the
  * same rows, and nothing on the way moves elements from row to row; and when a row fits a
  * power-of-two share of a warp. */
@@ -81,21 +83,42 @@ static bool stays_in_rows(const struct fusion *f, const struct node *n, int64_t 
     }
 }
 
-/* A value of one element a row, kept only because it is dear and broadcast: in a row kernel each
- * thread computes it. */
+static bool is_fresh(const struct fusion *f, int buffer)
+{
+    const enum buffer_kind kind = f->plan->buffers.at[buffer].kind;
+    return kind != BUFFER_INPUT && kind != BUFFER_STATE;
+}
+
+/* A value of one element a row: kept because it is dear and broadcast, which in a row kernel each
+ * thread computes; or because somebody outside sees it, which one thread of a row stores. */
 static bool is_row_value(const struct fusion *f, value v, int64_t rows)
 {
-    return !f->target[v] && fusion_kind(fusion_node(f, v)) == KERNEL_MAP &&
-           fusion_count(f, v) == rows;
+    return fusion_count(f, v) == rows &&
+           (!f->target[v] ||
+            (!f->setup[v] && f->plan->buffer_of[v] >= 0 && is_fresh(f, f->plan->buffer_of[v]))) &&
+           (fusion_kind(fusion_node(f, v)) == KERNEL_MAP ||
+            op_info[fusion_node(f, v)->op].kind == KIND_REDUCE);
+}
+
+/* false: the kernel has no room for another store. */
+static bool roots_show(const struct fusion *f, value v, struct row_roots *roots)
+{
+    if (!f->target[v])
+        return true;
+    if (roots->shown_count == STORES_MAX - 1)
+        return false;
+    roots->shown[roots->shown_count++] = v;
+    return true;
 }
 
 /* A reduction of the same rows, of as many elements. */
 static bool is_row_root(const struct fusion *f, value v, int64_t rows, int64_t elements)
 {
     const struct node *n = fusion_node(f, v);
-    return op_info[n->op].kind == KIND_REDUCE && !f->target[v] && n->attributes.axis_count == 1 &&
+    return op_info[n->op].kind == KIND_REDUCE && is_row_value(f, v, rows) &&
+           n->attributes.axis_count == 1 &&
            n->attributes.axes[0] == fusion_node(f, n->arguments[0])->rank - 1 &&
-           fusion_count(f, v) == rows && fusion_count(f, n->arguments[0]) == elements;
+           fusion_count(f, n->arguments[0]) == elements;
 }
 
 /* The only kept value that reads what comes of v, with nothing on the way that leaves the rows; 0:
@@ -108,17 +131,24 @@ static value row_reader(const struct fusion *f, value v, int64_t rows, bool *rea
     memset(reached, 0, f->graph->nodes.count * sizeof *reached);
     reached[v] = true;
     *roots = (struct row_roots){.at = {v}, .count = 1};
+    if (!roots_show(f, v, roots))
+        return 0;
     for (value u = v + 1; u < f->graph->nodes.count; u++) {
         const struct node *n = fusion_node(f, u);
         for (int i = 0; f->live[u] && i < n->argument_count; i++)
             reached[u] |= reached[n->arguments[i]] && n->arguments[i] != reader;
         if (!reached[u])
             continue;
-        if (roots->count < ROOTS_MAX && is_row_root(f, u, rows, elements)) {
+        if (!reader && roots->count < ROOTS_MAX && is_row_root(f, u, rows, elements)) {
             roots->at[roots->count++] = u;
+            if (!roots_show(f, u, roots))
+                return 0;
             continue;
         }
-        const bool reads = f->kept[u] && !is_row_value(f, u, rows);
+        const bool row_value = is_row_value(f, u, rows), reads = f->kept[u] && !row_value;
+        /* The kernel stands where the reader does: what comes later may need what comes later. */
+        if (row_value && f->target[u] && (reader || !roots_show(f, u, roots)))
+            return 0;
         if (!stays_in_rows(f, n, rows) || (reads && reader))
             return 0;
         if (reads)
@@ -172,9 +202,7 @@ static bool row_fuses(struct fusion *f, value v, bool *reached, struct row_roots
         f->setup[v] != f->setup[*reader])
         return false;
     const int buffer = f->plan->buffer_of[*reader];
-    if (buffer >= 0 &&
-        (!is_row_major(f, buffer) || f->plan->buffers.at[buffer].kind == BUFFER_INPUT ||
-         f->plan->buffers.at[buffer].kind == BUFFER_STATE))
+    if (buffer >= 0 && (!is_row_major(f, buffer) || !is_fresh(f, buffer)))
         return false;
     return plan_is_fixed(f->plan, n->arguments[0], a->rank - 1) &&
            row_shape(size_value(f->graph->sizes, a->shape[a->rank - 1]),
@@ -202,6 +230,13 @@ static bool roots_join(const struct fusion *f, const struct row_roots *more,
             all.at[at] = all.at[at - 1];
         all.at[at] = root;
         all.count++;
+    }
+    for (int i = 0; i < more->shown_count; i++) {
+        bool there = false;
+        for (int k = 0; k < all.shown_count; k++)
+            there |= all.shown[k] == more->shown[i];
+        if (!there && !roots_show(f, more->shown[i], &all))
+            return false;
     }
     *roots = all;
     return true;
