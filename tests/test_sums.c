@@ -194,15 +194,15 @@ static void trials_run(const struct trial *trials, int count)
 Test(sums, of_a_million_elements, .timeout = 600)
 {
     RUN({SUM, "f32", &first}, {SUM, "f32", &middle}, {SUM, "f32", &last}, {SUM, "f32", &one_row},
-        {SUM, "f32", &one_column}, {SUM, "f32", &square}, {SUM, "f32", &rows},
-        {SUM, "bf16", &first}, {SUM, "bf16", &last}, {SUM, "c64", &middle}, {SUM, "c64", &one_row});
+        {SUM, "f32", &one_column}, {SUM, "f32", &square}, {SUM, "bf16", &first},
+        {SUM, "bf16", &last}, {SUM, "c64", &middle}, {SUM, "c64", &one_row});
 }
 
 Test(sums, means_variances_norms_and_products, .timeout = 600)
 {
     RUN({MEAN, "f32", &first}, {MEAN, "bf16", &middle}, {VARIANCE, "f32", &one_row},
-        {VARIANCE, "f32", &middle}, {NORM, "f32", &first}, {NORM, "f32", &last},
-        {PRODUCT, "f32", &one_row}, {PRODUCT, "f32", &middle}, {MEAN, "c64", &first});
+        {VARIANCE, "f32", &middle}, {NORM, "f32", &last}, {PRODUCT, "f32", &middle},
+        {MEAN, "c64", &first});
 }
 
 Test(sums, running_sums_and_products, .timeout = 600)
