@@ -563,6 +563,8 @@ Test(aten, refusals)
         {"y = aten.index.Tensor self=b indices=[m]", "a mask as index"},
         {"y = aten.lt.Tensor self=z other=z", "not defined on complex numbers"},
         {"y = aten.argmax.default self=z", "complex numbers have no order"},
+        {"y = aten.transpose_.default self=x dim0=0 dim1=1", "no rule for this operator in place"},
+        {"y = aten.feature_dropout_.default self=x p=0.5 train=True", "dropout in training mode"},
         {"y = aten.mse_loss.default self=x target=x", "only its decomposition is supported"},
         {"y = aten.atleast_1d.Sequence tensors=[x,x]", "only its decomposition is supported"},
         {"y = aten.median.default self=x", "selection by rank"},

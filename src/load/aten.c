@@ -114,7 +114,7 @@ static const char *refused_reason(const char *target)
         if (strlen(refused[i].operator) == plain &&
             strncmp(target, refused[i].operator, plain) == 0)
             return refused[i].reason;
-    return "no rule for this operator";
+    return plain < length ? "no rule for this operator in place" : "no rule for this operator";
 }
 
 void aten_refuse(struct aten *a, const char *format, ...)

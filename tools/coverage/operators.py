@@ -196,7 +196,7 @@ def sample_run(sample, folder, product, table, name):
 
 def entry_run(entry, name, options, product, table):
     """The record of one entry and dtype."""
-    records, scratch = [], f"{options.out}/scratch_{options.shard.replace('/', '_')}"
+    records, scratch = [], f"{options.out}/scratch_{os.getpid()}"
     kept = 0
     try:
         for index, sample in enumerate(samples_of(entry, export.DTYPES[name], options.samples or SAMPLES[name], options)):
@@ -212,6 +212,7 @@ def entry_run(entry, name, options, product, table):
         records.append({"sample": len(records), "form": "plain", "kind": EAGER_FAILS, "detail": first_line(error)})
     finally:
         signal.alarm(0)
+        shutil.rmtree(scratch, ignore_errors=True)
     return {"entry": entry_name(entry), "dtype": name, "samples": records}
 
 
