@@ -656,6 +656,8 @@ Test(aten, operands_that_do_not_fit_are_refused)
          "add(f32[s, 4], f32[s, 4, 2]): shapes do not broadcast"},
         {"y = aten.cat.default tensors=[]", "its argument 0 is no list of tensors"},
         {"y = aten.slice.Tensor self=d dim=0", "a 0-dim tensor"},
+        {"y = aten.diagonal_scatter.default self=p src=h dim1=1 dim2=2",
+         "the diagonal has another size beside it"},
         {"a,c = aten.neg.default self=x", "it has 2 results in the file, and 1 here"},
         {"y,r = aten.max.dim self=x dim=[0,1]", "its argument 1 is missing or no integer"},
         {"y = aten.roll.default self=x shifts=[] dims=[]", "0 shifts for 1 dims"},

@@ -296,6 +296,10 @@ phasor_status infer_insert_diagonal(struct inference *in)
     const dim length = diagonal_length(in, base->shape[at->axes[0]], base->shape[at->axes[1]]);
     if (size_at(in, length) != size_at(in, part->shape[part->rank - 1]))
         return infer_fail(in, "the diagonal has another length");
+    for (int d = 0, kept = 0; d < base->rank; d++)
+        if (d != at->axes[0] && d != at->axes[1] &&
+            size_at(in, base->shape[d]) != size_at(in, part->shape[kept++]))
+            return infer_fail(in, "the diagonal has another size beside it");
     shape_of_argument(in, 0);
     return PHASOR_OK;
 }
