@@ -345,3 +345,88 @@ template <int N, class T, class F> DEVICE T across(T x, F combine)
         x = combine(x, exchange(x, distance));
     return x;
 }
+
+// ---- tensor cores (sm_80 and newer): c += a b, c 16 x 8 in f32, a 16 x 16 and b 16 x 8 in f16 or
+// bf16, each thread of a warp with its share as the instruction has it: of c rows lane / 4 (and + 8),
+// columns lane % 4 * 2 (and + 1) ----
+template <int HALF> DEVICE u32 pack_half(float low, float high)
+{
+    return HALF ? pack_f16(low, high) : pack_bf16(low, high);
+}
+DEVICE float exponential(float x) { return exp2f(x * 1.442695041f); }
+#ifdef PHASOR_HOST
+template <int HALF> DEVICE float half_of(u32 pair, int high)
+{
+    return HALF ? (high ? f16_high(pair) : f16_low(pair)) : (high ? bf16_high(pair) : bf16_low(pair));
+}
+template <int HALF> DEVICE void multiply_16x8x16(float *c, const u32 *a, u32 b0, u32 b1)
+{
+    const int lane = (int)(threadIdx.x % 32), group = lane / 4, pair = lane % 4;
+    for (int k = 0; k < 4; k++) {
+        u32 left[4], right[2][2];
+        for (int r = 0; r < 4; r++)
+            left[r] = __shfl_sync(0xffffffffu, a[r], group * 4 + k);
+        for (int n = 0; n < 2; n++) {
+            right[n][0] = __shfl_sync(0xffffffffu, b0, (pair * 2 + n) * 4 + k);
+            right[n][1] = __shfl_sync(0xffffffffu, b1, (pair * 2 + n) * 4 + k);
+        }
+        for (int r = 0; r < 4; r++)
+            for (int half = 0; half < 2; half++)
+                for (int h = 0; h < 2; h++)
+                    c[r] += half_of<HALF>(left[r / 2 + half * 2], h) *
+                            half_of<HALF>(right[r % 2][half], h);
+    }
+}
+DEVICE void load_transposed(u32 *tiles, const u32 *row)
+{
+    const int lane = (int)(threadIdx.x % 32);
+    for (int m = 0; m < 4; m++) {
+        u32 halves[2];
+        for (int h = 0; h < 2; h++) {
+            const u64 at = __shfl_sync(0xffffffffu, (u64)row, m * 8 + lane % 4 * 2 + h);
+            halves[h] = ((const unsigned short *)at)[lane / 4];
+        }
+        tiles[m] = halves[0] | halves[1] << 16;
+    }
+}
+DEVICE bool any_of_block(bool x)
+{
+    __shared__ u32 any[32];
+    const int warp = (int)(threadIdx.x / 32);
+    const bool mine = __any_sync(0xffffffffu, x);
+    __syncthreads();
+    any[warp] = mine;
+    __syncthreads();
+    bool found = false;
+    for (int w = 0; w < (int)(blockDim.x / 32); w++)
+        found |= any[w] != 0;
+    return found;
+}
+#elif __CUDA_ARCH__ >= 800
+template <int HALF> DEVICE void multiply_16x8x16(float *c, const u32 *a, u32 b0, u32 b1)
+{
+    if (HALF)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                     "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                     "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// Four 8 x 8 tiles of 16-bit elements in shared memory, transposed; each thread names a row.
+DEVICE void load_transposed(u32 *tiles, const u32 *row)
+{
+    const u32 at = (u32)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(tiles[0]), "=r"(tiles[1]), "=r"(tiles[2]), "=r"(tiles[3])
+                 : "r"(at));
+}
+DEVICE bool any_of_block(bool x) { return __syncthreads_or(x) != 0; }
+#else // no kernel that needs them is generated for older ones
+template <int HALF> DEVICE void multiply_16x8x16(float *, const u32 *, u32, u32) {}
+DEVICE void load_transposed(u32 *, const u32 *) {}
+DEVICE bool any_of_block(bool x) { return __syncthreads_or(x) != 0; }
+#endif

@@ -73,3 +73,19 @@ DEVICE void store(const args &a, index_t b, index_t i, index_t j, acc_t acc)
 {
     store(a, (b * a.n + i) * a.n + j, acc);
 }
+#define HEAD 64
+#define WIDTH 64
+#define KEYS a.n
+#define HALF 0
+#define SAFE 1
+#define SKIPS 1
+DEVICE vec16 query(const args &a, index_t b, index_t i, index_t d)
+{
+    return load16(a.p0, (b * a.n + i) * 8 + d);
+}
+#define key query
+#define value query
+DEVICE float score(const args &a, index_t b, index_t i, index_t j, float acc)
+{
+    return i >= j ? acc * 0.125f : -INFINITE;
+}

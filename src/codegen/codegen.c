@@ -164,6 +164,10 @@ static phasor_status kernel_name(struct kernel_builder *builder)
         if (kind != KIND_VIEW && name.length + strlen(op_info[n->op].name) < NAME_LENGTH_MAX)
             text_format(&name, "%s%s", name.length ? "_" : "", op_info[n->op].name);
     }
+    if (builder->launch->kind == KERNEL_ATTENTION) {
+        text_free(&name);
+        text_add(&name, "attention");
+    }
     builder->launch->name =
         arena_format(&plan->arena, "phasor_%s", name.length ? text_get(&name) : "copy");
     builder->launch->operators = arena_string(&plan->arena, text_get(&operators));
@@ -238,6 +242,7 @@ static const struct {
     [KERNEL_SCATTER] = {"map.cu", offsetof(struct templates, map), kernel_scatter},
     [KERNEL_REDUCE] = {"reduce.cu", offsetof(struct templates, reduce), kernel_reduce},
     [KERNEL_DOT] = {"dot.cu", offsetof(struct templates, dot), kernel_dot},
+    [KERNEL_ATTENTION] = {"attention.cu", offsetof(struct templates, attention), kernel_attention},
     [KERNEL_SCAN] = {"scan.cu", offsetof(struct templates, scan), kernel_scan},
     [KERNEL_COLLECT] = {"collect.cu", offsetof(struct templates, collect), kernel_collect},
     [KERNEL_SORT] = {"sort.cu", offsetof(struct templates, sort), kernel_sort},
@@ -281,7 +286,7 @@ static phasor_status part_geometry(struct kernel_builder *builder)
     struct sizes *sizes = &builder->plan->sizes;
     const struct kernel *kernel = builder->kernel;
     const bool rows = kernel->kind == KERNEL_REDUCE || kernel->kind == KERNEL_SCAN ||
-                      kernel->kind == KERNEL_DOT,
+                      kernel->kind == KERNEL_DOT || kernel->kind == KERNEL_ATTENTION,
                parts = kernel->stage == STAGE_PARTS ||
                        (kernel->stage == STAGE_LAST && kernel->kind == KERNEL_SCAN);
     const int64_t per_block = rows ? builder->side : builder->block;

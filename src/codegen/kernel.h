@@ -52,6 +52,7 @@ phasor_status kernel_reduce(struct kernel_builder *builder);
 phasor_status kernel_scan(struct kernel_builder *builder);
 phasor_status kernel_collect(struct kernel_builder *builder);
 phasor_status kernel_dot(struct kernel_builder *builder);
+phasor_status kernel_attention(struct kernel_builder *builder);
 phasor_status kernel_sort(struct kernel_builder *builder);
 phasor_status kernel_search(struct kernel_builder *builder);
 

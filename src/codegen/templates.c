@@ -55,9 +55,10 @@ static phasor_status template_get(struct templates *templates, const char *direc
 static phasor_status templates_hash(struct templates *templates)
 {
     struct text all = {0};
-    const char *const parts[] = {
-        templates->device, templates->map,     templates->maps, templates->row,  templates->reduce,
-        templates->scan,   templates->collect, templates->dot,  templates->sort, templates->search};
+    const char *const parts[] = {templates->device,  templates->map,    templates->maps,
+                                 templates->row,     templates->reduce, templates->scan,
+                                 templates->collect, templates->dot,    templates->attention,
+                                 templates->sort,    templates->search};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): template_get found them all */
         text_format(&all, "%zu:%s", strlen(parts[i]), parts[i]);
@@ -83,6 +84,7 @@ phasor_status templates_load(struct templates *templates, const char *directory)
     TRY(template_get(templates, directory, "scan.cu", &templates->scan));
     TRY(template_get(templates, directory, "collect.cu", &templates->collect));
     TRY(template_get(templates, directory, "dot.cu", &templates->dot));
+    TRY(template_get(templates, directory, "attention.cu", &templates->attention));
     TRY(template_get(templates, directory, "sort.cu", &templates->sort));
     TRY(template_get(templates, directory, "search.cu", &templates->search));
     return templates_hash(templates);

@@ -7,7 +7,7 @@
 struct templates {
     struct arena arena;
     const char *device; /* device.cuh */
-    const char *map, *maps, *row, *reduce, *scan, *collect, *dot, *sort, *search;
+    const char *map, *maps, *row, *reduce, *scan, *collect, *dot, *attention, *sort, *search;
     struct hash hash;        /* of all of them: part of a plan's key */
     struct hash device_hash; /* of device.cuh, which a kernel's key has no text of */
 };

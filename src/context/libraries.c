@@ -9,6 +9,8 @@
 #include "base/log.h"
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -38,6 +40,11 @@ int runtime_libraries(struct phasor_runtime *runtime)
     if (status != PHASOR_OK) /* no lock is held while the caller's log function runs */
         log_line(LOG_INFO, "%s", message_get());
     return libraries;
+}
+
+bool runtime_has_tensor_cores(const struct phasor_runtime *runtime)
+{
+    return atoi(runtime->arch + strlen("sm_")) >= 80;
 }
 
 int program_libraries(const struct phasor_program *program)

@@ -59,6 +59,8 @@ phasor_status runtime_compiler(struct phasor_runtime *runtime, struct compiler *
 const char *runtime_toolchain(struct phasor_runtime *runtime);
 /* The vendor libraries that are there for its device (enum library), looked for once. */
 int runtime_libraries(struct phasor_runtime *runtime);
+/* Whether its arch multiplies matrices of 16-bit numbers by instructions that templates use. */
+bool runtime_has_tensor_cores(const struct phasor_runtime *runtime);
 /* What the runtime has for its device, which is open already: arch, names, loaded kernels. */
 phasor_status runtime_open_names(struct phasor_runtime *runtime);
 /* Those kernels and the device itself. */

@@ -156,11 +156,15 @@ static phasor_status scatter_store(struct fusion *f, value v, int buffer, bool s
     return kernel_add(f, KERNEL_SCATTER, v, v, buffer, setup, false);
 }
 
+static enum kernel_kind kernel_kind(const struct fusion *f, value v)
+{
+    return f->by_attention[v] ? KERNEL_ATTENTION : fusion_kind(fusion_node(f, v));
+}
+
 static phasor_status store(struct fusion *f, value v, int buffer)
 {
     const bool setup = f->plan->buffers.at[buffer].kind == BUFFER_TABLE;
-    const enum kernel_kind kind =
-        f->by_library[v] ? KERNEL_LIBRARY : fusion_kind(fusion_node(f, v));
+    const enum kernel_kind kind = f->by_library[v] ? KERNEL_LIBRARY : kernel_kind(f, v);
     if (fusion_count(f, v) == 0) {
         f->kernel_of[v] = -1;
         return PHASOR_OK;
@@ -196,7 +200,7 @@ static phasor_status store_kept(struct fusion *f, value v, const value *stored_b
     const int buffer = f->plan->buffer_of[v];
     const bool row = rows[v].count > 0;
     const value root = row ? rows[v].at[0] : stored_by[v];
-    const enum kernel_kind kind = row ? KERNEL_ROW : fusion_kind(fusion_node(f, root));
+    const enum kernel_kind kind = row ? KERNEL_ROW : kernel_kind(f, root);
     if (!stored_by[v] && !row)
         return store(f, v, buffer);
     if (fusion_count(f, v) == 0)

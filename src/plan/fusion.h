@@ -5,6 +5,7 @@
  *     row.c     reductions that their reader computes
  *     fuse.c    the kernels that compute them
  *     split.c   reductions and scans of long rows, in stages
+ *     attention.c  attention that is one kernel
  *     library.c products that a library makes
  *     reads.c   what a kernel reads
  *     steps.c   the steps: which kernels go out together, which copies need none
@@ -27,6 +28,8 @@ struct fusion {
     int *users;           /* live readers */
     int *kernel_of;       /* kept value -> its kernel; -1 */
     bool *by_library;     /* products that a library makes */
+    bool *by_attention;   /* second products of attention that is one kernel */
+    bool *inner;          /* what such a kernel computes and nobody else wants */
     struct layout *views; /* space for layout_along */
     int *memory_of;       /* root -> index in plan->memories; -1 */
 };
@@ -90,5 +93,8 @@ bool library_can_store(const struct fusion *f, value v, int buffer);
 phasor_status library_step(struct fusion *f, const struct kernel *kernel, struct step *step);
 /* split.c: adds the kernel of a reduction or scan, or the kernels that share its rows. */
 phasor_status split_kernels(struct fusion *f, struct kernel kernel);
+/* attention.c: which, once users are counted; what they read is kept in memory. */
+phasor_status attention_choose(struct fusion *f);
+void attention_keep_operands(struct fusion *f, value v);
 /* steps.c: once all kernels are there. */
 phasor_status steps_make(struct fusion *f);

@@ -158,6 +158,8 @@ static void weigh(struct fusion *f, value v)
 {
     if (f->by_library[v])
         library_keep_operands(f, v);
+    if (f->by_attention[v])
+        attention_keep_operands(f, v);
     const struct node *n = fusion_node(f, v);
     int64_t cost = op_info[n->op].kind == KIND_MAP ? op_info[n->op].cost : 0;
     for (int i = 0; i < n->argument_count; i++) {
@@ -184,8 +186,9 @@ static phasor_status check_supported(const struct fusion *f, value v)
 
 phasor_status keep_choose(struct fusion *f)
 {
+    TRY(attention_choose(f));
     for (value v = 1; v < f->graph->nodes.count; v++) {
-        if (!f->live[v] || fusion_is_leaf(f, v))
+        if (!f->live[v] || fusion_is_leaf(f, v) || f->inner[v])
             continue;
         TRY(check_supported(f, v));
         weigh(f, v);

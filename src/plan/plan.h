@@ -41,7 +41,8 @@ struct plan_options {
     bool own_outputs;
     bool generic;  /* sizes of the call stay symbols with these values; else they are literals */
     int libraries; /* that are there: enum library */
-    bool any;      /* generic, and so are strides and alignments of the caller's tensors */
+    bool tensor_cores; /* of the device: sm_80 and newer */
+    bool any;          /* generic, and so are strides and alignments of the caller's tensors */
 };
 
 /* -- buffers ----------------------------------------------------------------------------------- */
@@ -82,10 +83,11 @@ enum kernel_kind {
                        the base already */
     KERNEL_COLLECT, /* the same where values combine: adds what is sent to each element */
     KERNEL_DOT,     /* a product of matrices */
-    KERNEL_LIBRARY, /* the same by a vendor library: a step without source */
-    KERNEL_SCAN,    /* cumsum, cumprod */
-    KERNEL_SORT,    /* sort_index: a thread an element */
-    KERNEL_SEARCH   /* argmax, argmin: a thread a row */
+    KERNEL_ATTENTION, /* softmax(score(q k')) v: `special` is the second product */
+    KERNEL_LIBRARY,   /* the same by a vendor library: a step without source */
+    KERNEL_SCAN,      /* cumsum, cumprod */
+    KERNEL_SORT,      /* sort_index: a thread an element */
+    KERNEL_SEARCH     /* argmax, argmin: a thread a row */
 };
 
 /* Rows of a reduction or scan that are long are done by several kernels: see split.c. */
@@ -293,6 +295,16 @@ static inline bool plan_is_fixed(const struct plan *plan, value v, int axis)
 {
     return size_is_literal(plan->program->sizes, graph_node(plan->program, v)->shape[axis]);
 }
+
+/* What attention is made of (attention.c): values of the graph. */
+struct attention {
+    value query, key, value; /* operands of the products; the key is transposed */
+    value product, scores;   /* q k', and what the softmax is of */
+    bool safe;               /* a row that is masked whole gives 0 */
+    bool linear;             /* a score is -inf for any product where it is for the product 0 */
+};
+/* Whether v is the second product of an attention. */
+bool attention_match(const struct graph *graph, value v, struct attention *out);
 
 /* -- the plan's parts, for codegen ------------------------------------------------------------- */
 

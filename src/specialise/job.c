@@ -97,7 +97,9 @@ phasor_status recipe_from_plan(struct phasor_program *program, const struct call
 {
     const struct phasor_runtime *runtime = program->runtime;
     const struct plan_options options = {.own_outputs = runtime->options.own_outputs,
-                                         .libraries = program_libraries(program)};
+                                         .libraries = program_libraries(program),
+                                         .tensor_cores =
+                                             runtime_has_tensor_cores(program->runtime)};
     struct plan plan = {0};
     phasor_status status =
         plan_make(program_logical(program), program_real(program), shape, &options, &plan);
@@ -118,6 +120,7 @@ static phasor_status class_recipe_once(struct job *job, enum class_effort effort
     struct phasor_program *program = job->program;
     const struct plan_options options = {.own_outputs = job->runtime->options.own_outputs,
                                          .libraries = program_libraries(program),
+                                         .tensor_cores = runtime_has_tensor_cores(program->runtime),
                                          .generic = true,
                                          .any = any};
     struct plan *plan = memory_new(sizeof *plan);

@@ -156,6 +156,7 @@ phasor_status specialise_plan(struct call *call, struct plan *plan)
     const phasor_options *asked = &program->runtime->options;
     const struct plan_options options = {.own_outputs = asked->own_outputs,
                                          .libraries = program_libraries(program),
+                                         .tensor_cores = runtime_has_tensor_cores(program->runtime),
                                          .generic = !program_is_exact(program)};
     struct arena arena = {0};
     struct call_shape shape;
