@@ -1,7 +1,8 @@
 // dot: products of matrices, batch by batch. A block makes a tile of TILE_M x TILE_N results from
 // tiles of the operands in shared memory; a thread makes SHARE_M x SHARE_N of them. Products are
 // summed over TILE_K elements of k first, and these sums then: the order depends on the tiles alone,
-// and a long k loses little.
+// and a long k loses little. The second bound keeps the compiler from saving registers at the price of
+// local memory.
 //
 // Prologue: KERNEL, BLOCK, TILE_M, TILE_N, TILE_K, SHARE_M, SHARE_N (BLOCK = TILE_M / SHARE_M *
 //   TILE_N / SHARE_N), LEFT_ALONG_K and RIGHT_ALONG_K (1 where neighbours along k are neighbours in
@@ -13,7 +14,7 @@
 #include "sample.cuh"
 #endif
 
-extern "C" __global__ void __launch_bounds__(BLOCK) KERNEL(const __grid_constant__ args a)
+extern "C" __global__ void __launch_bounds__(BLOCK, 2) KERNEL(const __grid_constant__ args a)
 {
     __shared__ acc_t lefts[TILE_K][TILE_M + 1], rights[TILE_K][TILE_N + 1];
     const u32 t = threadIdx.x, across = TILE_N / SHARE_N, ti = t / across, tj = t % across;
@@ -24,6 +25,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) KERNEL(const __grid_constant
     acc_t sums[SHARE_M][SHARE_N];
 #pragma unroll
     for (u32 x = 0; x < SHARE_M; x++)
+#pragma unroll
         for (u32 y = 0; y < SHARE_N; y++)
             sums[x][y] = 0;
     for (index_t first_k = 0; first_k < LENGTH; first_k += TILE_K) {
@@ -45,22 +47,27 @@ extern "C" __global__ void __launch_bounds__(BLOCK) KERNEL(const __grid_constant
         acc_t part[SHARE_M][SHARE_N];
 #pragma unroll
         for (u32 x = 0; x < SHARE_M; x++)
+#pragma unroll
             for (u32 y = 0; y < SHARE_N; y++)
                 part[x][y] = 0;
 #pragma unroll
         for (u32 k = 0; k < TILE_K; k++)
+#pragma unroll
             for (u32 x = 0; x < SHARE_M; x++)
+#pragma unroll
                 for (u32 y = 0; y < SHARE_N; y++)
                     part[x][y] = multiply_add(lefts[k][ti + x * (TILE_M / SHARE_M)],
                                               rights[k][tj + y * across], part[x][y]);
 #pragma unroll
         for (u32 x = 0; x < SHARE_M; x++)
+#pragma unroll
             for (u32 y = 0; y < SHARE_N; y++)
                 sums[x][y] += part[x][y];
         __syncthreads();
     }
 #pragma unroll
     for (u32 x = 0; x < SHARE_M; x++)
+#pragma unroll
         for (u32 y = 0; y < SHARE_N; y++) {
             const index_t i = first_i + ti + x * (TILE_M / SHARE_M), j = first_j + tj + y * across;
             if (i < ROWS && j < COLUMNS)
