@@ -63,6 +63,9 @@ static void program_open(struct program *p)
     for (size_t k = 0; k < graph->inputs.count; k++) {
         const tensor t = tensor_new(&p->loader, graph->inputs.at[k].node);
         p->loader.tensors.at[t].input = (int)k + 1;
+        cr_assert_eq(loader_example(&p->loader, (int)k, graph_node(graph, graph->inputs.at[k].node),
+                                    NULL),
+                     PHASOR_OK);
         name_add(p, graph->inputs.at[k].name, t, 0, false);
     }
     bool found;
@@ -72,8 +75,7 @@ static void program_open(struct program *p)
 
 static void program_close(struct program *p)
 {
-    array_free(&p->loader.tensors);
-    array_free(&p->loader.refusals);
+    loader_free(&p->loader);
     world_free(&p->world);
     ASSERT_NO_LEAKS();
 }
@@ -421,10 +423,10 @@ Test(aten, layouts_of_results)
         {"y = aten.new_empty_strided.default self=b size=[2,s] stride=[0,3] dtype=i64",
          "y = expand(reshape.14) sizes=[2, s] : i64[2, s]"},
         {"y = aten.index_put.default self=b indices=[m] values=d",
-         "where.11 = where(m, cast.10, b) : bf16[4]\ny = insert(b, where.11) axis=0 start=0 "
+         "where.11 = where(m, cast.10, b) : bf16[4]\ny = insert(clone.12, where.11) axis=0 start=0 "
          "step=1"},
         {"a,c = aten.sort.default self=x dim=1", "gather.11 = gather(x, c) axis=1 : f32[s, 4]\n"
-                                                 "a = insert(x, gather.11) axis=0 start=0 step=1"},
+                                                 "a = insert(clone.12, gather.11) axis=0 start=0 step=1"},
     };
     CHECK(samples);
 }

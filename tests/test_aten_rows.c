@@ -247,8 +247,7 @@ static bool call_try(const char *target, const char *parameters, uint32_t seed)
         results_evaluate(&loader, &d);
     else
         cr_assert(loader.refusals.at[0].reason[0], "%s, seed %u", d.target, seed);
-    array_free(&loader.tensors);
-    array_free(&loader.refusals);
+    loader_free(&loader);
     world_free(&w);
     return built;
 }

@@ -29,6 +29,7 @@ void graph_free(struct graph *graph)
     array_free(&graph->outputs);
     array_free(&graph->buffers);
     array_free(&graph->checks);
+    array_free(&graph->claims);
     memory_free(graph->names);
     *graph = (struct graph){0};
 }

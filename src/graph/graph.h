@@ -124,6 +124,21 @@ struct graph_check {
     const char *message;
 };
 
+/* What the loader has built on: it holds for the example's sizes and strides, and is checked for
+ * those of each call. */
+enum claim_kind {
+    CLAIM_SHARED, /* a reshape or contiguous shows the memory of its operand */
+    CLAIM_COPIED, /* it has memory of its own */
+    CLAIM_ORDER   /* the value lies in memory without gaps, its dims in this order */
+};
+
+struct graph_claim {
+    enum claim_kind kind;
+    value node;
+    const int *order;
+    const struct origin *origin; /* of the operator that needs it */
+};
+
 struct graph {
     const char *name; /* of the program; for messages */
     struct arena *arena;
@@ -133,6 +148,7 @@ struct graph {
     ARRAY(struct graph_output) outputs;
     ARRAY(struct graph_buffer) buffers;
     ARRAY(struct graph_check) checks;
+    ARRAY(struct graph_claim) claims; /* of the loaded graph alone: no copy has them */
     uint32_t *names; /* hash table of names: node index + 1 */
     size_t names_size;
     const struct origin *origin; /* given to nodes that are added now */

@@ -365,6 +365,19 @@ void aten_view(struct aten *a, tensor base, value v)
         result_set(a, tensor_view(a->loader, base, v));
 }
 
+void aten_fork(struct aten *a, tensor base, value v)
+{
+    const struct result *result =
+        a->produced < a->call->result_count ? &a->call->results[a->produced] : NULL;
+    if (a->reason || a->graph->status != PHASOR_OK)
+        return;
+    if (a->copy)
+        aten_view(a, base, v);
+    else
+        result_set(a, tensor_fork(a->loader, base, v,
+                                  result && result->has_strides ? result->strides : NULL));
+}
+
 void aten_same(struct aten *a, tensor t)
 {
     if (a->reason || a->graph->status != PHASOR_OK)

@@ -131,6 +131,8 @@ void aten_new(struct aten *a, value v);
 void aten_new_row_major(struct aten *a, value v);
 /* Alias nodes over the base; a _copy spelling clones */
 void aten_view(struct aten *a, tensor base, value v);
+/* A reshape or contiguous of the base, which copies or not as the strides are */
+void aten_fork(struct aten *a, tensor base, value v);
 void aten_same(struct aten *a, tensor t);  /* the tensor itself */
 void aten_known(struct aten *a, dim size); /* an int or bool made of sizes */
 /* A condition on sizes that must hold at each call; what always holds is dropped. */
@@ -140,8 +142,9 @@ void aten_results_named(struct aten *a);
 
 /* -- helpers that families share --------------------------------------------------------------- */
 
-/* row-major with the example's sizes */
-bool view_is_contiguous(const struct graph *graph, value v);
+/* Whether the value lies in memory without gaps: its dims from the outermost in, a claim from now
+ * on. */
+bool aten_order(struct aten *a, value v, int order[RANK_MAX]);
 value reduce_mean(struct aten *a, value v, const int *axes, int count, bool keep);
 value reduce_variance(struct aten *a, value v, const int *axes, int count, bool keep,
                       double correction);

@@ -255,6 +255,17 @@ value aten_with_axis(struct aten *a, value v)
     return aten_rank(a, v) ? v : graph_reshape(a->graph, v, &(dim){1}, 1);
 }
 
+bool aten_order(struct aten *a, value v, int order[RANK_MAX])
+{
+    if (!loader_layout(a->loader, v) || !layout_is_dense(&a->loader->layouts, v, order))
+        return false;
+    const int *copy = arena_copy(a->graph->arena, order, (size_t)aten_rank(a, v) * sizeof *order);
+    const struct graph_claim claim = {CLAIM_ORDER, v, copy, a->call->origin};
+    if ((aten_rank(a, v) && !copy) || !array_push(&a->graph->claims, claim))
+        graph_fail(a->graph, fail_memory(), "out of memory");
+    return a->graph->status == PHASOR_OK;
+}
+
 /* What is written in place keeps the order of dims that it has. */
 value aten_row_major(struct aten *a, value v)
 {
@@ -266,9 +277,10 @@ value aten_row_major(struct aten *a, value v)
 value aten_laid_out_as(struct aten *a, value pattern, value v)
 {
     const struct attributes at = {.step = 1};
-    return a->in_place || aten_rank(a, pattern) == 0
-               ? v
-               : graph_add(a->graph, OP_insert, DT_bool, (value[]){pattern, v}, 2, &at, NULL);
+    if (a->in_place || aten_rank(a, pattern) == 0)
+        return v;
+    pattern = aten_clone(a, pattern, FORMAT_PRESERVE); /* an insert would keep gaps, too */
+    return graph_add(a->graph, OP_insert, DT_bool, (value[]){pattern, v}, 2, &at, NULL);
 }
 
 value aten_full(struct aten *a, value scalar, const dim *sizes, int rank)

@@ -110,7 +110,7 @@ void build_diag_embed(struct aten *a)
         return;
     for (int d = 0; d < rank; d++)
         axes[d] = d == row ? rank - 2 : d == column ? rank - 1 : next++;
-    aten_new(a, graph_permute(a->graph, matrix, axes));
+    aten_new_row_major(a, graph_permute(a->graph, matrix, axes));
 }
 
 void build_trace(struct aten *a)

@@ -102,7 +102,10 @@ void build_resolved(struct aten *a)
 void build_conj_physical(struct aten *a)
 {
     const value x = aten_value(a, 0);
-    aten_new(a, dtype_is_complex(aten_type(a, x)) ? graph_map1(a->graph, OP_conj, x) : x);
+    if (dtype_is_complex(aten_type(a, x)))
+        aten_new(a, graph_map1(a->graph, OP_conj, x));
+    else
+        aten_same(a, aten_tensor(a, 0));
 }
 
 void build_square(struct aten *a)

@@ -102,7 +102,8 @@ void build_add_product_of_matrices(struct aten *a)
         added = graph_map2(a->graph, OP_mul, added, aten_as(a, beta, dtype));
     /* not even a NaN counts then */
     const bool none = !beta.value && beta.number.re == 0 && beta.number.im == 0;
-    aten_new(a, none ? product : graph_map2(a->graph, OP_add, added, product));
+    /* the product first: the result is row-major, whatever is added to it */
+    aten_new(a, none ? product : graph_map2(a->graph, OP_add, product, added));
 }
 
 void build_outer(struct aten *a)

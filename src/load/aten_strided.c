@@ -92,11 +92,16 @@ static value memory_line(struct aten *a, value memory, enum dtype dtype)
     const struct node *n = graph_node(a->graph, memory);
     const enum dtype own = n->dtype;
     dim count = graph_count(a->graph, memory);
-    if (!view_is_contiguous(a->graph, memory) ||
-        (n->op == OP_data && n->attributes.data->offset != 0)) {
-        aten_refuse(a, "the tensor whose memory it reads is not contiguous; call contiguous first");
+    int order[RANK_MAX];
+    if ((n->op == OP_data && n->attributes.data->offset != 0) || !aten_order(a, memory, order)) {
+        aten_refuse(a, "the tensor whose memory it reads has gaps; call contiguous first");
         return 0;
     }
+    bool moved = false;
+    for (int d = 0; d < n->rank; d++)
+        moved |= order[d] != d;
+    if (moved)
+        memory = graph_permute(a->graph, memory, order);
     if (own != dtype && dtype_is_complex(own))
         memory = graph_map1(a->graph, OP_view_as_real, memory);
     if (own != dtype && dtype_is_complex(dtype)) {
@@ -149,9 +154,13 @@ static value plain_view(struct aten *a, value x, const struct strided *s)
             return 0;
         count = size_mul(a->sizes, count, s->sizes[d]);
     }
-    return view_is_contiguous(a->graph, x) && count == graph_count(a->graph, x)
-               ? graph_reshape(a->graph, x, s->sizes, s->rank)
-               : 0;
+    int order[RANK_MAX];
+    if (count != graph_count(a->graph, x) || !aten_order(a, x, order))
+        return 0;
+    for (int d = 0; d < aten_rank(a, x); d++)
+        if (order[d] != d)
+            return 0;
+    return graph_reshape(a->graph, x, s->sizes, s->rank);
 }
 
 /* Of the tensor itself where that is enough: its layout need not be known then. */
@@ -214,4 +223,35 @@ void build_as_strided_scatter(struct aten *a)
     tensor_write(a->loader, tensor_view(a->loader, copy, view),
                  graph_expand(a->graph, source, s.sizes, s.rank));
     aten_new(a, tensor_get(a->loader, copy));
+}
+
+/* a, stride: a copy with these strides, which leave no gaps */
+void build_copy_strided(struct aten *a)
+{
+    const value x = aten_value(a, 0);
+    const int rank = aten_rank(a, x);
+    dim strides[RANK_MAX], expected = 1;
+    int order[RANK_MAX], inverse[RANK_MAX] = {0};
+    if (aten_sizes(a, 1, strides) != rank)
+        aten_refuse(a, "as many strides as sizes are needed");
+    for (int d = 0; d < rank && !a->reason; d++) {
+        int at = d;
+        for (; at > 0 &&
+               size_value(a->sizes, strides[order[at - 1]]) < size_value(a->sizes, strides[d]);
+             at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    for (int k = rank - 1; k >= 0 && !a->reason; k--) {
+        const dim size = aten_shape(a, x)[order[k]];
+        inverse[order[k]] = k;
+        if (size != 1 && size_value(a->sizes, strides[order[k]]) != size_value(a->sizes, expected))
+            aten_refuse(a, "strides that leave gaps");
+        expected = size_mul(a->sizes, expected, size);
+    }
+    if (a->reason)
+        return;
+    const value moved = rank ? graph_permute(a->graph, x, order) : x;
+    const value copy = aten_clone(a, moved, FORMAT_CONTIGUOUS);
+    aten_new(a, rank ? graph_permute(a->graph, copy, inverse) : copy);
 }

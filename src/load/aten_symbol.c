@@ -178,10 +178,11 @@ void build_stride_of(struct aten *a)
     const value x = aten_value(a, 0);
     const int rank = aten_rank(a, x), axis = aten_axis(a, 1, rank);
     dim stride = 1;
-    if (!view_is_contiguous(a->graph, x))
-        aten_refuse(a, "the stride of a tensor that is not contiguous");
-    for (int d = rank - 1; d > axis; d--)
-        stride = size_mul(a->sizes, stride, aten_shape(a, x)[d]);
+    int order[RANK_MAX];
+    if (!aten_order(a, x, order))
+        aten_refuse(a, "the stride of a tensor with gaps");
+    for (int k = rank - 1; k >= 0 && !a->reason && order[k] != axis; k--)
+        stride = size_mul(a->sizes, stride, aten_shape(a, x)[order[k]]);
     aten_known(a, stride);
 }
 

@@ -8,58 +8,6 @@
 
 #include <string.h>
 
-/* -- layout ------------------------------------------------------------------------------------ */
-
-/* Whether a view of a contiguous operand is contiguous too. */
-static bool keeps_contiguous(const struct graph *graph, const struct node *n)
-{
-    const struct node *operand = graph_node(graph, n->arguments[0]);
-    if (n->op == OP_reshape || n->op == OP_view_as_real || n->op == OP_view_as_complex)
-        return true;
-    if (n->op != OP_slice && n->op != OP_select)
-        return n->op == OP_permute && n->rank < 2;
-    if (n->op == OP_slice && n->attributes.step != 1)
-        return false;
-    for (int d = 0; d < n->attributes.axis; d++)
-        if (size_value(graph->sizes, operand->shape[d]) != 1)
-            return false;
-    return true;
-}
-
-static bool data_is_contiguous(const struct data *data)
-{
-    int64_t expected = 1;
-    for (int d = data->rank - 1; d >= 0; d--) {
-        if (data->sizes[d] != 1 && data->strides[d] != expected)
-            return false;
-        expected *= data->sizes[d];
-    }
-    return true;
-}
-
-/* Follows the operand that decides the layout; far enough away an answer would cost more than it
- * is worth. */
-bool view_is_contiguous(const struct graph *graph, value v)
-{
-    for (int steps = 0; steps < 64; steps++) {
-        const struct node *n = graph_node(graph, v);
-        const enum op_kind kind = op_info[n->op].kind;
-        if (n->op == OP_data)
-            return data_is_contiguous(n->attributes.data);
-        if (n->argument_count == 0 || (kind != KIND_VIEW && kind != KIND_MAP) ||
-            n->op == OP_contiguous)
-            return true;
-        if (kind == KIND_VIEW && op_info[n->op].memory == MEMORY_COPY && n->op != OP_clone)
-            return true;
-        if (kind == KIND_VIEW && n->op != OP_clone && !keeps_contiguous(graph, n))
-            return false;
-        if (n->op == OP_clone && n->attributes.flag != FORMAT_PRESERVE)
-            return n->attributes.flag == FORMAT_CONTIGUOUS;
-        v = n->arguments[0];
-    }
-    return true;
-}
-
 /* -- sizes ------------------------------------------------------------------------------------- */
 
 static dim divide(struct aten *a, dim total, dim part)
@@ -92,22 +40,11 @@ static void view_as(struct aten *a, const dim *sizes, int rank)
     aten_view(a, base, graph_reshape(a->graph, tensor_get(a->loader, base), sizes, rank));
 }
 
-/* reshape and flatten copy where strides do not allow a view: decided by the file's strides. */
+/* reshape and flatten copy where strides do not allow a view. */
 static void view_or_copy(struct aten *a, const dim *sizes, int rank)
 {
-    const value x = aten_value(a, 0);
-    const struct result *result = a->call->result_count ? &a->call->results[0] : NULL;
-    int64_t expected = 1;
-    bool contiguous = true;
-    for (int d = result && result->has_strides ? result->rank - 1 : -1; d >= 0; d--) {
-        contiguous = contiguous && (size_value(a->sizes, result->sizes[d]) == 1 ||
-                                    size_value(a->sizes, result->strides[d]) == expected);
-        expected *= size_value(a->sizes, result->sizes[d]);
-    }
-    if (!contiguous || view_is_contiguous(a->graph, x))
-        view_as(a, sizes, rank);
-    else
-        aten_new(a, graph_reshape(a->graph, x, sizes, rank));
+    const tensor base = aten_tensor(a, 0);
+    aten_fork(a, base, graph_reshape(a->graph, tensor_get(a->loader, base), sizes, rank));
 }
 
 void build_view(struct aten *a)
@@ -132,10 +69,16 @@ void build_reshape_as(struct aten *a)
     view_or_copy(a, aten_shape(a, other), aten_rank(a, other));
 }
 
+/* As eager: made contiguous, then viewed, though one view might do. */
 void build_ravel(struct aten *a)
 {
-    const dim count = graph_count(a->graph, aten_value(a, 0));
-    view_or_copy(a, &count, 1);
+    const tensor base = aten_tensor(a, 0);
+    const value x = tensor_get(a->loader, base);
+    const dim count = graph_count(a->graph, x);
+    const value line = graph_add(a->graph, OP_contiguous, DT_bool, &x, 1,
+                                 &(struct attributes){.flag = FORMAT_CONTIGUOUS}, NULL);
+    const tensor t = tensor_fork(a->loader, base, line, NULL);
+    aten_view(a, t, graph_reshape(a->graph, line, &count, 1));
 }
 
 void build_flatten(struct aten *a)
@@ -455,10 +398,7 @@ void build_contiguous(struct aten *a)
     const value x = tensor_get(a->loader, base);
     const enum memory_format asked = aten_format(a, 1);
     const enum memory_format format = asked == FORMAT_PRESERVE ? FORMAT_CONTIGUOUS : asked;
-    const value v = graph_add(a->graph, OP_contiguous, DT_bool, &x, 1,
-                              &(struct attributes){.flag = format}, NULL);
-    if (format == FORMAT_CONTIGUOUS && view_is_contiguous(a->graph, x))
-        aten_view(a, base, v);
-    else
-        aten_new(a, v);
+    aten_fork(a, base,
+              graph_add(a->graph, OP_contiguous, DT_bool, &x, 1,
+                        &(struct attributes){.flag = format}, NULL));
 }

@@ -66,6 +66,20 @@ tensor tensor_root(const struct loader *loader, tensor t)
     return t;
 }
 
+/* A conjugated or negated tensor lies as the one that it shows; the operators of the same names,
+ * which compute, would leave no gaps. */
+static void mark_keeps_strides(struct loader *loader, value v)
+{
+    const struct node *n = graph_node(loader->graph, v);
+    if (v == 0 || op_info[n->op].kind != KIND_MAP)
+        return;
+    const struct layout *shown = loader_layout(loader, n->arguments[0]);
+    const struct layout copy = shown ? *shown : (struct layout){0};
+    struct layout *layout = loader_layout(loader, v);
+    if (layout)
+        *layout = copy;
+}
+
 /* v may stand several views above the base: each gets a tensor. */
 tensor tensor_view(struct loader *loader, tensor base, value v)
 {
@@ -79,6 +93,7 @@ tensor tensor_view(struct loader *loader, tensor base, value v)
     const enum op op = node->op;
     const value index = op == OP_index ? node->arguments[1] : 0;
     base = tensor_view(loader, base, node->arguments[0]);
+    mark_keeps_strides(loader, v);
     return tensor_push(loader, &(struct loader_tensor){.base = base,
                                                        .view = op,
                                                        .attributes = attributes,
@@ -87,22 +102,30 @@ tensor tensor_view(struct loader *loader, tensor base, value v)
                                                        .version = root_of(loader, base)->writes});
 }
 
-value tensor_get(struct loader *loader, tensor t)
+/* Its value now, though nobody reads it. */
+static value tensor_value(struct loader *loader, tensor t)
 {
     struct graph *graph = loader->graph;
-    if (t == 0 || t >= loader->tensors.count)
-        return 0;
     struct loader_tensor *at = tensor_at(loader, t);
     if (at->base == 0 || at->version == root_of(loader, t)->writes)
         return at->value;
-    const value base = tensor_get(loader, at->base);
+    const value base = tensor_value(loader, at->base);
     const struct origin *before = graph->origin;
     graph->origin = graph_node(graph, at->value)->origin;
     at->value = graph_add(graph, at->view, DT_bool, (value[]){base, at->index}, at->index ? 2 : 1,
                           &at->attributes, NULL);
     at->version = root_of(loader, t)->writes;
     graph->origin = before;
+    mark_keeps_strides(loader, at->value);
     return at->value;
+}
+
+value tensor_get(struct loader *loader, tensor t)
+{
+    if (t == 0 || t >= loader->tensors.count)
+        return 0;
+    forks_read(loader, t);
+    return tensor_value(loader, t);
 }
 
 /* -- writing ----------------------------------------------------------------------------------- */
@@ -284,19 +307,21 @@ static void write_refuse(struct loader *loader, enum op view)
         graph_fail(loader->graph, fail_memory(), "out of memory");
 }
 
-void tensor_write(struct loader *loader, tensor t, value v)
+/* Into the view's base, and so on up to the root. */
+static void write_through(struct loader *loader, tensor t, value v)
 {
-    if (t == 0 || loader->graph->status != PHASOR_OK)
+    if (loader->graph->status != PHASOR_OK)
         return;
     const struct loader_tensor view = *tensor_at(loader, t);
     if (view.base == 0) {
+        v = written_as(loader, view.value, v);
         struct loader_tensor *root = tensor_at(loader, t);
         root->value = v;
         root->version = ++root->writes;
         root->writer = loader->graph->origin;
         return;
     }
-    const value base = tensor_get(loader, view.base);
+    const value base = tensor_value(loader, view.base);
     const value whole =
         view.index ? graph_add(loader->graph, OP_index_put, DT_bool, (value[]){base, v, view.index},
                                3, &view.attributes, NULL)
@@ -308,7 +333,15 @@ void tensor_write(struct loader *loader, tensor t, value v)
         return;
     }
     /* the view itself is made anew when it is read: it shares the root's memory */
-    tensor_write(loader, view.base, whole);
+    write_through(loader, view.base, whole);
+}
+
+void tensor_write(struct loader *loader, tensor t, value v)
+{
+    if (t == 0 || loader->graph->status != PHASOR_OK)
+        return;
+    forks_written(loader, t);
+    write_through(loader, t, v);
 }
 
 /* -- the end of the program -------------------------------------------------------------------- */
@@ -365,6 +398,7 @@ static phasor_status weight_becomes_buffer(struct loader *loader, const struct l
 phasor_status tensor_finish(struct loader *loader)
 {
     struct graph *graph = loader->graph;
+    TRY(forks_finish(loader));
     for (size_t t = 1; t < loader->tensors.count; t++) {
         const struct loader_tensor *root = &loader->tensors.at[t];
         if (root->base || root->writes == 0)

@@ -5,6 +5,7 @@
  *     symbols.c      "Mul(Integer(2), Symbol('s25', ...))" -> a size expression
  *     aten.c/.def    one call -> nodes of the graph: argument names, defaults, promotion
  *     functional.c   tensors that alias and are written -> values that are not
+ *     sharing.c      whether reshape and contiguous copy, and whether that matters
  *
  * The file's program writes in place and through views; the graph does not. So a name in the file
  * stands for a `tensor`, which knows what it is a view of, and tensor_get() gives its value as of
@@ -15,7 +16,7 @@
  *     return x, y           x: %4, y: slice(%4)
  */
 #pragma once
-#include "graph/graph.h"
+#include "graph/layout.h"
 
 typedef uint32_t tensor; /* index in loader->tensors; 0: none */
 
@@ -32,6 +33,21 @@ struct loader_tensor {
     const struct origin *writer; /* roots: the operator that wrote it last */
     bool constant;               /* roots: a weight; a first write makes it a buffer */
     const struct data *data;     /* roots that are weights */
+    const dim *strides;          /* that the file has of it; NULL: none */
+    bool forked;                 /* a view that would be a copy with other strides */
+    tensor family;               /* sides of forks: the next one towards the family's first; 0 */
+    uint64_t changed;            /* sides of forks: when they were written last */
+};
+
+/* A reshape or contiguous, which is a view or a copy as the strides are. */
+struct loader_fork {
+    tensor from, to; /* its sides */
+    value node;
+    bool shared;   /* in the example it is a view */
+    bool matters;  /* a read on one side came after a write on the other */
+    bool doubtful; /* the file has other strides */
+    uint64_t time;
+    const struct origin *origin;
 };
 
 enum argument_kind {
@@ -108,6 +124,11 @@ struct loader {
     ARRAY(struct loader_refusal) refusals;
     const char *branch; /* the cond whose branch is being loaded; for origins */
     int regions;        /* depth of regions being inlined: their names repeat those outside */
+    ARRAY(struct call_tensor) example; /* the example's inputs, one a slot */
+    struct call_shape call;
+    struct layouts layouts; /* of all nodes so far, for the example */
+    ARRAY(struct loader_fork) forks;
+    uint64_t clock; /* writes so far */
     /* Loads a region inline: parameters bound to tensors or sizes, results filled in. Set by pt2.c.
      */
     phasor_status (*inline_region)(struct loader *, const void *graph,
@@ -132,6 +153,24 @@ void tensor_write(struct loader *loader, tensor t, value v); /* v has t's dtype 
 /* Puts written buffers and inputs into graph->buffers and graph->inputs; a written weight becomes a
  * buffer. */
 phasor_status tensor_finish(struct loader *loader);
+
+/* -- sharing.c --------------------------------------------------------------------------------- */
+
+/* Of a value in the example; NULL, and the graph has failed: memory is out. */
+struct layout *loader_layout(struct loader *loader, value v);
+/* An input of the example, in slot order. strides NULL: row-major. */
+phasor_status loader_example(struct loader *loader, int slot, const struct node *input,
+                             const dim *strides);
+/* v, a reshape or contiguous of base's value: a view of base or memory of its own, as the strides
+ * of the example are. strides: what the file says that v has; NULL: nothing. */
+tensor tensor_fork(struct loader *loader, tensor base, value v, const dim *strides);
+/* v, or a value equal to it, with the strides that `old` has in memory. */
+value written_as(struct loader *loader, value old, value v);
+void forks_read(struct loader *loader, tensor t);
+void forks_written(struct loader *loader, tensor t);
+/* Forks that matter become claims of the graph. */
+phasor_status forks_finish(struct loader *loader);
+void loader_free(struct loader *loader);
 
 /* -- aten.c ------------------------------------------------------------------------------------ */
 

@@ -431,8 +431,7 @@ static void pt2_free(struct pt2 *p)
     string_map_free(&p->storages);
     string_map_free(&p->targets);
     array_free(&p->storage_list);
-    array_free(&p->loader.tensors);
-    array_free(&p->loader.refusals);
+    loader_free(&p->loader);
     arena_free(&p->scratch);
     archive_close(p->archive);
 }

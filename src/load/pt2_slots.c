@@ -107,6 +107,8 @@ static phasor_status tensor_input(struct pt2 *p, const char *name)
     const tensor t = tensor_new(&p->loader, v);
     TRY(graph_status(graph));
     p->loader.tensors.at[t].input = index + 1;
+    TRY(loader_example(&p->loader, index, graph_node(graph, v),
+                       meta.has_strides ? meta.strides : NULL));
     TRY(slot_add(p, (struct graph_input){.name = name, .kind = PHASOR_TENSOR, .node = v}));
     return pt2_bind(p, name, (struct binding){.kind = RESULT_TENSOR, .tensor = t});
 }

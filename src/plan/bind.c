@@ -214,7 +214,7 @@ phasor_status bind_symbols(const struct graph *logical, const struct call_shape 
     array_free(&binder.equations);
     memory_free(binder.known);
     memory_free(binder.sources);
-    return status;
+    return status == PHASOR_OK ? claims_check(logical, call, symbol_values) : status;
 }
 
 /* -- the graph --------------------------------------------------------------------------------- */

@@ -86,6 +86,19 @@ static void find_setup(struct fusion *f, const bool *integers)
     }
 }
 
+/* What reads an output or a changed input of the call, though that is the same for all calls, is
+ * computed at each: a table is filled before there is one. */
+static void setup_without_targets(struct fusion *f)
+{
+    for (value v = 1; v < f->graph->nodes.count; v++) {
+        const struct node *n = fusion_node(f, v);
+        for (int i = 0; i < n->argument_count; i++) {
+            const value a = n->arguments[i];
+            f->setup[v] &= f->setup[a] && (fusion_is_leaf(f, a) || f->plan->buffer_of[a] < 0);
+        }
+    }
+}
+
 static void count_elements(struct fusion *f)
 {
     for (value v = 1; v < f->graph->nodes.count; v++) {
@@ -186,6 +199,7 @@ static phasor_status check_supported(const struct fusion *f, value v)
 
 phasor_status keep_choose(struct fusion *f)
 {
+    setup_without_targets(f);
     TRY(attention_choose(f));
     for (value v = 1; v < f->graph->nodes.count; v++) {
         if (!f->live[v] || fusion_is_leaf(f, v) || f->inner[v])

@@ -2,7 +2,8 @@
  *
  *     real graph, symbolic + the call's sizes, strides and alignments
  *       -> bind.c     sizes checked, graph with literals
- *       -> layout.c   strides and shared memory of every value, as eager PyTorch has them
+ *       -> claims.c   what the loader has built on, of strides, holds for the call's
+ *       -> layout_infer: strides and shared memory of every value, as eager PyTorch has them
  *       -> fuse.c     which values are kept in memory, which kernel computes each of them
  *       -> steps.c    kernels and copies in order, with what each reads and writes
  *       -> memory.c   where values are kept
@@ -16,26 +17,10 @@
  */
 #pragma once
 #include "base/hash.h"
-#include "graph/graph.h"
+#include "graph/layout.h"
 #include "plan/step.h"
 
 /* -- the call ---------------------------------------------------------------------------------- */
-
-/* What a plan depends on of one tensor of the call. Dims and strides are those of the real graph: a
- * complex tensor has its pair dim. Strides in elements. */
-struct call_tensor {
-    int rank;
-    int64_t sizes[RANK_MAX], strides[RANK_MAX];
-    int alignment; /* of the first element's address, in bytes: 1, 2, 4, 8 or 16 */
-};
-
-struct call_shape {
-    struct call_tensor *inputs; /* one a slot; rank -1 for what is no tensor */
-    int64_t *integers;          /* one a slot: value of an INT slot */
-    int input_count;
-    struct call_tensor *outputs; /* one a slot for the caller's buffers; NULL: Phasor allocates */
-    int output_count;
-};
 
 struct plan_options {
     bool own_outputs;
@@ -192,6 +177,9 @@ struct plan {
  * PHASOR_ERROR_INPUT names the input and both sizes. */
 phasor_status bind_symbols(const struct graph *logical, const struct call_shape *call,
                            int64_t *symbol_values);
+/* Whether what the loader has built on holds for these sizes and strides; of bind_symbols. */
+phasor_status claims_check(const struct graph *logical, const struct call_shape *call,
+                           const int64_t *symbol_values);
 /* What becomes of a symbol with a value: a literal, or a symbol with this value. MULTIPLES: where
  * vectors of the caller's tensors would lie along it and divide it, a multiple of a symbol, so that
  * kernels have vectors: 8*s25, in a class of its own. */
@@ -199,20 +187,6 @@ enum binding_kind { BIND_LITERALS, BIND_SYMBOLS, BIND_MULTIPLES };
 /* The graph for these values of the symbols, in the plan's arena. */
 phasor_status bind_graph(struct plan *plan, const struct graph *real, const int64_t *symbol_values,
                          enum binding_kind kind);
-
-/* Strides, offset and memory of a value as eager PyTorch has them. */
-struct layout {
-    int64_t strides[RANK_MAX], offset;
-    value root; /* the node whose memory it is: itself when it is fresh */
-    bool half;  /* a part of complex numbers, which have half of its strides */
-};
-/* One for each node of the bound graph, in its arena. Dead nodes are left zero. */
-phasor_status layout_infer(const struct graph *graph, const struct call_shape *call,
-                           struct arena *arena, struct layout **out);
-/* Of v alone, which is made by views of root, when root has these strides; false where it would be
- * a copy. space: one for each node, whose values are lost. */
-bool layout_along(const struct graph *graph, value root, const int64_t *strides, value v,
-                  struct layout *space, struct layout *out);
 
 phasor_status plan_fuse(struct plan *plan, const struct call_shape *call,
                         const struct layout *layouts, const struct plan_options *options);

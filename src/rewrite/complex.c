@@ -119,7 +119,7 @@ static void keep_name(struct pairs *p, const struct node *node, value result, si
         p->to->nodes.at[result].name = node->name;
 }
 
-/* The steps that stand for one operator know each other by a number: see plan/layout.c. */
+/* The steps that stand for one operator know each other by a number: see graph/layout.c. */
 static void mark_steps(struct pairs *p, size_t count_before)
 {
     p->operators++;

@@ -1,6 +1,6 @@
 """strides.py - the strides of eager PyTorch's results, for operands of any strides.
 
-    python3 strides.py 10 > tests/data/strides.txt        10 programs for each operator below
+    python3 strides.py 12 > tests/data/strides.txt        12 programs for each operator below
 
     ->  # strides 4 12 *
         phasor 1 "mul"
@@ -127,7 +127,8 @@ def ordered(program):
     if random.random() < 0.5:
         return index, places
     gathered, _ = program.node(f"gather({name}, {index}) axis={axis}", None)
-    return program.node(f"insert({name}, {gathered}) axis=0 start=0 step=1", values)
+    pattern, _ = program.node(f"clone({name}) flag=0", None)
+    return program.node(f"insert({pattern}, {gathered}) axis=0 start=0 step=1", values)
 
 
 def softmax(program):
@@ -152,7 +153,8 @@ def masked(finish, function):
         zero, _ = program.node("scalar value=0 : f32[]", None)
         mask, _ = program.node(f"gt({b}, {zero})", None)
         chosen, _ = program.node(f"where({mask}, {zero}, {a})", None)
-        return program.node(finish.format(a=a, chosen=chosen), function(x, y > 0))
+        pattern, _ = program.node(f"clone({a}) flag=0", None)
+        return program.node(finish.format(a=pattern, chosen=chosen), function(x, y > 0))
 
     return build
 
@@ -184,6 +186,56 @@ def angle(program):
     return program.node(f"clone({angles}) flag=1", torch.angle(tensor))
 
 
+def indexed(program):
+    """One or two neighbouring axes by indices of one or two dims, themselves in any order."""
+    shape = shape_random()
+    (a, x) = program.operand(random.choice(["c64", "f32"]), shape)
+    axis = random.randrange(len(shape))
+    count = random.randint(1, min(2, len(shape) - axis))
+    places = [random.choice([1, 2, 3]) for _ in range(random.randint(1, 2))]
+    names, indices = [], []
+    for _ in range(count):
+        name, drawn = program.operand("f32", places)
+        name, _ = program.node(f"cast({name}) : i64{places}", None)
+        names.append(name)
+        indices.append(torch.zeros_like(drawn, dtype=torch.long))
+    result = x[(slice(None),) * axis + tuple(indices)]
+    return program.node(f"index({a}, {', '.join(names)}) axis={axis}", result)
+
+
+def slice_written(program):
+    shape = shape_random()
+    (a, x) = program.operand(random.choice(["c64", "f32"]), shape)
+    axis = random.randrange(len(shape))
+    length = random.randint(1, shape[axis])
+    (b, y) = program.operand({torch.complex64: "c64", torch.float32: "f32"}[x.dtype], shape[:axis] + [length] + shape[axis + 1 :])
+    result = torch.slice_scatter(x, y, axis, 0, length)
+    return program.node(f"insert({a}, {b}) axis={axis} start=0 step=1", result)
+
+
+def diagonal_written(program):
+    rows, columns = random.choice(SIZES), random.choice(SIZES)
+    (a, x), (b, y) = program.operand("c64", [rows, columns]), program.operand("c64", [min(rows, columns)])
+    return program.node(f"insert_diagonal({a}, {b}) axes=[0, 1] start=0", torch.diagonal_scatter(x, y))
+
+
+def added_product(program):
+    rows, inner, columns = (random.choice(SIZES[1:]) for _ in range(3))
+    (a, x), (b, y) = program.operand("f32", [rows, inner]), program.operand("f32", [inner, columns])
+    (c, z) = program.operand("f32", random.choice([[rows, columns], [columns], [1, columns]]))
+    name, _ = program.node(f"dot({a}, {b})", None)
+    return program.node(f"add({name}, {c})", torch.addmm(z, x, y))
+
+
+def zeroed(program):
+    """zero_ of a clone: what is written keeps the strides of the memory."""
+    (a, x) = program.operand("c64", shape_random())
+    copy, memory = program.node(f"clone({a}) flag=0", x.clone())
+    zero, _ = program.node("scalar value=0 : c64[]", None)
+    zeros, _ = program.node(f"expand({zero}) sizes={list(memory.shape)}", None)
+    return program.node(f"insert({copy}, {zeros}) axis=0 start=0 step=1", memory.zero_())
+
+
 ALL = {
     "add": elementwise("add", torch.add, ["c64", "c64"], True),
     "sub": elementwise("sub", torch.sub, ["c64", "c64"], True),
@@ -206,6 +258,7 @@ ALL = {
 }
 # The strides of their dims of size 1 are not eager's yet.
 ALL_BUT_ONES = {
+    "index": indexed,
     "div": elementwise("div", torch.div, ["c64", "c64"], True),
     "pow": elementwise("pow", torch.pow, ["c64", "c64"]),
     "abs": elementwise("abs", torch.abs, ["c64"]),
@@ -227,6 +280,10 @@ LOADED = {
     "index_copy": written("index_put", "index_copy", 0, True),
     "index_fill": written("index_put", "index_fill", 0, False),
     "angle": angle,
+    "slice_scatter": slice_written,
+    "diagonal_scatter": diagonal_written,
+    "addmm": added_product,
+    "zero_": zeroed,
 }
 
 

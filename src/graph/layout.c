@@ -9,152 +9,9 @@
  * stride goes first) and no gaps. Sums, running sums and the like are row-major whatever their
  * operand is; softmax and the like are so by a clone that the loader adds. One function a row says
  * what the others do; the table at the end names them. */
-#include "plan/plan.h"
+#include "graph/layout_private.h"
 
 #include <string.h>
-
-struct layouts {
-    const struct graph *graph;
-    const struct call_shape *call;
-    struct layout *at;
-    value self; /* the node in work */
-};
-
-static const struct node *node_of(const struct layouts *l, value v)
-{
-    return graph_node(l->graph, v);
-}
-
-static int64_t extent(const struct layouts *l, const struct node *n, int d)
-{
-    return size_value(l->graph->sizes, n->shape[d]);
-}
-
-static const struct layout *operand_layout(const struct layouts *l, const struct node *n, int index)
-{
-    return &l->at[n->arguments[index]];
-}
-
-/* -- dense layouts ----------------------------------------------------------------------------- */
-
-/* Strides without gaps; order[0] is the outermost dim. */
-static void dense(const struct layouts *l, const struct node *n, const int *order,
-                  struct layout *out)
-{
-    int64_t stride = 1;
-    for (int k = n->rank - 1; k >= 0; k--) {
-        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): order has rank entries */
-        const int64_t size = extent(l, n, order[k]);
-        out->strides[order[k]] = stride;
-        stride *= size > 1 ? size : 1;
-    }
-    out->offset = 0;
-    out->root = l->self;
-}
-
-static void dense_row_major(const struct layouts *l, const struct node *n, struct layout *out)
-{
-    int order[RANK_MAX];
-    for (int d = 0; d < n->rank; d++)
-        order[d] = d;
-    dense(l, n, order, out);
-}
-
-static void dense_as(const struct layouts *l, const struct node *n, const int64_t *strides,
-                     struct layout *out)
-{
-    *out = (struct layout){.root = l->self};
-    memcpy(out->strides, strides, (size_t)n->rank * sizeof *strides);
-}
-
-static bool is_row_major(const struct layouts *l, const struct node *n, const int64_t *strides)
-{
-    int64_t expected = 1;
-    for (int d = n->rank - 1; d >= 0; d--) {
-        if (extent(l, n, d) == 0)
-            return true;
-        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): all dims are set */
-        if (extent(l, n, d) != 1 && strides[d] != expected)
-            return false;
-        expected *= extent(l, n, d);
-    }
-    return true;
-}
-
-/* No gaps and no element twice, in some order of dims. */
-static bool is_dense(const struct layouts *l, const struct node *n, const int64_t *strides)
-{
-    int64_t expected = 1;
-    bool taken[RANK_MAX] = {false};
-    for (int left = n->rank; left > 0; left--) {
-        int next = -1;
-        for (int d = 0; d < n->rank; d++)
-            if (!taken[d] && (extent(l, n, d) < 2 || strides[d] == expected)) {
-                next = d;
-                break;
-            }
-        if (next < 0)
-            return false;
-        taken[next] = true;
-        expected *= extent(l, n, next) > 1 ? extent(l, n, next) : 1;
-    }
-    return true;
-}
-
-/* Strides of operand k as seen from the result; 0 where it is broadcast. */
-static void broadcast_strides(const struct layouts *l, const struct node *n, int k,
-                              int64_t *strides)
-{
-    const struct node *a = node_of(l, n->arguments[k]);
-    const struct layout *layout = operand_layout(l, n, k);
-    for (int d = 0; d < n->rank; d++) {
-        const int at = d - (n->rank - a->rank);
-        strides[d] =
-            at < 0 || (extent(l, a, at) == 1 && extent(l, n, d) != 1) ? 0 : layout->strides[at];
-    }
-}
-
-/* > 0: dim x belongs outside dim y; 0: no operand says. */
-static int dims_vote(const struct layouts *l, const struct node *n, int64_t (*strides)[RANK_MAX],
-                     int count, int x, int y)
-{
-    for (int k = 0; k < count; k++) {
-        const int64_t a = strides[k][x], b = strides[k][y];
-        if (a == 0 || b == 0)
-            continue;
-        if (a != b)
-            return a > b ? 1 : -1;
-        if (extent(l, n, x) > extent(l, n, y))
-            return 1;
-    }
-    return 0;
-}
-
-/* The order of dims in which the operands agree, as PyTorch's iterator finds it: insertion from the
- * innermost dim out. */
-static void vote_order(const struct layouts *l, const struct node *n, int64_t (*strides)[RANK_MAX],
-                       int count, int *order)
-{
-    int inner_first[RANK_MAX];
-    for (int d = 0; d < n->rank; d++)
-        inner_first[d] = n->rank - 1 - d;
-    for (int i = 1; i < n->rank; i++) {
-        int at = i;
-        for (int k = i - 1; k >= 0; k--) {
-            const int vote = dims_vote(l, n, strides, count, inner_first[k], inner_first[at]);
-            if (vote > 0) {
-                const int swap = inner_first[k];
-                inner_first[k] = inner_first[at];
-                inner_first[at] = swap;
-                at = k;
-            } else if (vote < 0) {
-                break;
-            }
-        }
-    }
-    for (int d = 0; d < n->rank; d++)
-        order[d] = inner_first[n->rank - 1 - d];
-}
 
 static bool same_shape(const struct layouts *l, const struct node *n, const struct node *a)
 {
@@ -200,14 +57,14 @@ static bool operands_share_layout(const struct layouts *l, const struct node *n,
         if (!same_shape(l, n, node_of(l, n->arguments[k])))
             return false;
         whole_strides(l, n, k, strides[k]);
-        row_major &= is_row_major(l, n, strides[k]);
-        equal &= is_dense(l, n, strides[k]) &&
+        row_major &= strides_are_row_major(l, n, strides[k]);
+        equal &= strides_are_dense(l, n, strides[k]) &&
                  memcmp(strides[k], strides[0], (size_t)n->rank * sizeof(int64_t)) == 0;
     }
     if (row_major && !(equal && is_later_step(l, n)))
-        dense_row_major(l, n, out);
+        strides_row_major(l, n, out);
     else if (equal)
-        dense_as(l, n, strides[0], out);
+        strides_as(l, n, strides[0], out);
     return row_major || equal;
 }
 
@@ -218,9 +75,9 @@ static void layout_elementwise(struct layouts *l, const struct node *n, struct l
     if (operands_share_layout(l, n, out))
         return;
     for (int k = 0; k < n->argument_count; k++)
-        broadcast_strides(l, n, k, strides[k]);
-    vote_order(l, n, strides, n->argument_count, order);
-    dense(l, n, order, out);
+        strides_broadcast(l, n, k, strides[k]);
+    strides_vote(l, n, strides, n->argument_count, order);
+    strides_dense(l, n, order, out);
 }
 
 /* As operand 0 where that is dense; otherwise its order of dims without the gaps. */
@@ -229,18 +86,51 @@ static void layout_like_first(struct layouts *l, const struct node *n, struct la
     int64_t strides[1][RANK_MAX] = {{0}};
     int order[RANK_MAX];
     whole_strides(l, n, 0, strides[0]);
-    if (is_dense(l, n, strides[0])) {
-        dense_as(l, n, strides[0], out);
+    if (strides_are_dense(l, n, strides[0])) {
+        strides_as(l, n, strides[0], out);
         return;
     }
-    broadcast_strides(l, n, 0, strides[0]);
-    vote_order(l, n, strides, 1, order);
-    dense(l, n, order, out);
+    strides_broadcast(l, n, 0, strides[0]);
+    strides_vote(l, n, strides, 1, order);
+    strides_dense(l, n, order, out);
 }
 
 static void layout_row_major(struct layouts *l, const struct node *n, struct layout *out)
 {
-    dense_row_major(l, n, out);
+    strides_row_major(l, n, out);
+}
+
+/* A copy with a part of it written: eager keeps gaps, too. */
+static void layout_kept(struct layouts *l, const struct node *n, struct layout *out)
+{
+    int64_t strides[RANK_MAX] = {0};
+    whole_strides(l, n, 0, strides);
+    if (strides_overlap(l, n, strides))
+        layout_like_first(l, n, out);
+    else
+        strides_as(l, n, strides, out);
+}
+
+/* The operand with the axes that are indexed repeated, and the indices repeated along the others,
+ * vote like operands of an elementwise operator. */
+static void layout_index(struct layouts *l, const struct node *n, struct layout *out)
+{
+    const struct node *a = node_of(l, n->arguments[0]);
+    const int axis = n->attributes.axis, replaced = n->argument_count - 1,
+              added = n->rank - (a->rank - replaced);
+    int64_t strides[RANK_MAX + 1][RANK_MAX] = {{0}};
+    int order[RANK_MAX];
+    for (int d = 0; d < n->rank; d++)
+        if (d < axis || d >= axis + added)
+            strides[0][d] = operand_layout(l, n, 0)->strides[d < axis ? d : d - added + replaced];
+    for (int k = 1; k < n->argument_count; k++) {
+        const struct node *index = node_of(l, n->arguments[k]);
+        for (int d = 0; d < index->rank; d++)
+            if (extent(l, index, d) != 1)
+                strides[k][axis + added - index->rank + d] = operand_layout(l, n, k)->strides[d];
+    }
+    strides_vote(l, n, strides, n->argument_count, order);
+    strides_dense(l, n, order, out);
 }
 
 /* -- views ------------------------------------------------------------------------------------- */
@@ -251,47 +141,19 @@ static void alias_of(struct layouts *l, const struct node *n, struct layout *out
     out->offset = operand_layout(l, n, 0)->offset;
 }
 
-/* Strides with which the operand's memory has the new shape; false when none do. */
-static bool view_strides(const struct layouts *l, const struct node *a, const int64_t *old,
-                         const struct node *n, int64_t *new)
-{
-    int to = n->rank - 1;
-    int64_t chunk_stride = a->rank ? old[a->rank - 1] : 1, chunk = 1, filled = 1;
-    for (int d = a->rank - 1; d >= 0; d--) {
-        chunk *= extent(l, a, d);
-        const bool ends =
-            d == 0 || (extent(l, a, d - 1) != 1 && old[d - 1] != chunk * chunk_stride);
-        if (!ends)
-            continue;
-        while (to >= 0 && (filled < chunk || extent(l, n, to) == 1)) {
-            new[to] = filled *chunk_stride;
-            filled *= extent(l, n, to--);
-        }
-        if (filled != chunk)
-            return false;
-        if (d > 0) {
-            chunk_stride = old[d - 1];
-            chunk = filled = 1;
-        }
-    }
-    for (; to >= 0; to--)
-        new[to] = filled *chunk_stride;
-    return true;
-}
-
 static void layout_reshape(struct layouts *l, const struct node *n, struct layout *out)
 {
     const struct node *a = node_of(l, n->arguments[0]);
     for (int d = 0; d < a->rank; d++)
         if (extent(l, a, d) == 0) { /* nothing to show: an empty tensor of its own layout */
-            dense_row_major(l, n, out);
+            strides_row_major(l, n, out);
             alias_of(l, n, out);
             return;
         }
-    if (view_strides(l, a, operand_layout(l, n, 0)->strides, n, out->strides))
+    if (strides_viewed(l, a, operand_layout(l, n, 0)->strides, n, out->strides))
         alias_of(l, n, out);
     else
-        dense_row_major(l, n, out);
+        strides_row_major(l, n, out);
 }
 
 static void layout_permute(struct layouts *l, const struct node *n, struct layout *out)
@@ -304,7 +166,7 @@ static void layout_permute(struct layouts *l, const struct node *n, struct layou
 static void layout_expand(struct layouts *l, const struct node *n, struct layout *out)
 {
     alias_of(l, n, out);
-    broadcast_strides(l, n, 0, out->strides);
+    strides_broadcast(l, n, 0, out->strides);
 }
 
 static void layout_slice(struct layouts *l, const struct node *n, struct layout *out)
@@ -355,7 +217,7 @@ static void dense_channels_last(const struct layouts *l, const struct node *n, s
             order[k++] = d;
     if (n->rank > 1)
         order[k] = 1;
-    dense(l, n, order, out);
+    strides_dense(l, n, order, out);
 }
 
 static void layout_format(struct layouts *l, const struct node *n, struct layout *out)
@@ -363,7 +225,7 @@ static void layout_format(struct layouts *l, const struct node *n, struct layout
     if (n->attributes.flag == FORMAT_PRESERVE)
         layout_like_first(l, n, out);
     else if (n->attributes.flag == FORMAT_CONTIGUOUS)
-        dense_row_major(l, n, out);
+        strides_row_major(l, n, out);
     else
         dense_channels_last(l, n, out);
 }
@@ -376,7 +238,8 @@ static void layout_contiguous(struct layouts *l, const struct node *n, struct la
     bool equal = n->attributes.flag != FORMAT_PRESERVE;
     for (int d = 0; d < n->rank; d++)
         equal &= extent(l, n, d) < 2 || in->strides[d] == out->strides[d];
-    if (equal || (n->attributes.flag == FORMAT_CONTIGUOUS && is_row_major(l, n, in->strides)))
+    if (equal ||
+        (n->attributes.flag == FORMAT_CONTIGUOUS && strides_are_row_major(l, n, in->strides)))
         *out = *in;
 }
 
@@ -390,9 +253,17 @@ static void layout_view_as_real(struct layouts *l, const struct node *n, struct 
     out->strides[n->rank - 1] = 1;
 }
 
+/* Where pairs do not lie together there is no such tensor, and the value is a copy. */
 static void layout_view_as_complex(struct layouts *l, const struct node *n, struct layout *out)
 {
     const struct layout *in = operand_layout(l, n, 0);
+    bool pairs = in->strides[n->rank] == 1 && in->offset % 2 == 0;
+    for (int d = 0; d < n->rank; d++)
+        pairs &= in->strides[d] % 2 == 0 || extent(l, n, d) < 2;
+    if (!pairs) {
+        strides_row_major(l, n, out);
+        return;
+    }
     alias_of(l, n, out);
     out->offset /= 2;
     for (int d = 0; d < n->rank; d++)
@@ -430,9 +301,10 @@ static void layout_pair(struct layouts *l, const struct node *n, struct layout *
 
 static void layout_input(struct layouts *l, const struct node *n, struct layout *out)
 {
-    const struct call_tensor *tensor = &l->call->inputs[n->attributes.index];
     *out = (struct layout){.root = l->self};
-    memcpy(out->strides, tensor->strides, (size_t)n->rank * sizeof *out->strides);
+    if (n->rank) /* a number that is an input has no tensor */
+        memcpy(out->strides, l->call->inputs[n->attributes.index].strides,
+               (size_t)n->rank * sizeof *out->strides);
 }
 
 static void layout_data(struct layouts *l, const struct node *n, struct layout *out)
@@ -452,13 +324,12 @@ typedef void layout_function(struct layouts *, const struct node *, struct layou
 #define layout_pad layout_row_major
 #define layout_clone layout_format
 #define layout_concat layout_row_major
-#define layout_insert layout_like_first
-#define layout_insert_diagonal layout_like_first
+#define layout_insert layout_kept
+#define layout_insert_diagonal layout_kept
 #define layout_state layout_data
 #define layout_scalar layout_row_major
 #define layout_size layout_row_major
 #define layout_iota layout_row_major
-#define layout_index layout_row_major
 #define layout_index_put layout_like_first
 #define layout_gather layout_row_major
 #define layout_scatter layout_like_first
@@ -482,7 +353,7 @@ static layout_function *const functions[OP_COUNT] = {
 bool layout_along(const struct graph *graph, value root, const int64_t *strides, value v,
                   struct layout *space, struct layout *out)
 {
-    struct layouts layouts = {.graph = graph, .at = space};
+    struct layouts layouts = {.graph = graph, .of = {.at = space}};
     value chain[CHAIN_MAX];
     int count = 0;
     for (value at = v; at != root; at = graph_node(graph, at)->arguments[0]) {
@@ -514,27 +385,78 @@ static void layout_change(struct layouts *l, value v)
     for (size_t i = 0; i < graph->buffers.count; i++)
         if (graph->buffers.at[i].written == v)
             strides = graph->buffers.at[i].initial->strides;
-    if (strides && l->at[v].root == v && op_info[graph_node(graph, v)->op].kind != KIND_LEAF)
-        memcpy(l->at[v].strides, strides, (size_t)graph_node(graph, v)->rank * sizeof *strides);
+    if (strides && l->of.at[v].root == v && op_info[node_of(l, v)->op].kind != KIND_LEAF)
+        memcpy(l->of.at[v].strides, strides, (size_t)node_of(l, v)->rank * sizeof *strides);
 }
 
 phasor_status layout_infer(const struct graph *graph, const struct call_shape *call,
                            struct arena *arena, struct layout **out)
 {
-    struct layouts layouts = {graph, call, NEW(arena, struct layout, graph->nodes.count), 0};
-    bool *live = memory_new(graph->nodes.count * sizeof *live);
-    if (!layouts.at || !live) {
+    const size_t count = graph->nodes.count;
+    struct layouts layouts = {graph, call, {NEW(arena, struct layout, count), count, count}, 0};
+    bool *live = memory_new(count * sizeof *live);
+    if (!layouts.of.at || !live) {
         memory_free(live);
         return fail_memory();
     }
     graph_mark_live(graph, live);
-    for (value v = 1; v < graph->nodes.count; v++) {
+    for (value v = 1; v < count; v++) {
         layouts.self = v;
         if (live[v])
-            functions[graph_node(graph, v)->op](&layouts, graph_node(graph, v), &layouts.at[v]);
+            functions[node_of(&layouts, v)->op](&layouts, node_of(&layouts, v), &layouts.of.at[v]);
         layout_change(&layouts, v);
     }
     memory_free(live);
-    *out = layouts.at;
+    *out = layouts.of.at;
     return PHASOR_OK;
+}
+
+/* -- a graph that grows ------------------------------------------------------------------------ */
+
+struct layout *layout_of(struct layouts *l, value v)
+{
+    while (l->of.count <= v) {
+        if (!array_push(&l->of, (struct layout){0}))
+            return NULL;
+        l->self = (value)l->of.count - 1;
+        if (l->self > 0)
+            functions[node_of(l, l->self)->op](l, node_of(l, l->self), &l->of.at[l->self]);
+        if (l->self > 0)
+            layout_change(l, l->self);
+    }
+    return &l->of.at[v];
+}
+
+void layouts_free(struct layouts *layouts)
+{
+    array_free(&layouts->of);
+}
+
+bool layout_is_dense(struct layouts *l, value v, int order[RANK_MAX])
+{
+    const struct layout *layout = layout_of(l, v);
+    const struct node *n = node_of(l, v);
+    if (!layout || !strides_are_dense(l, n, layout->strides))
+        return false;
+    strides_vote(l, n, (int64_t(*)[RANK_MAX])layout->strides, 1, order);
+    return true;
+}
+
+bool layout_has(struct layouts *l, const struct graph_claim *claim)
+{
+    const struct layout *layout = layout_of(l, claim->node);
+    const struct node *n = node_of(l, claim->node);
+    struct layout ordered = {0};
+    if (!layout)
+        return false;
+    if (claim->kind != CLAIM_ORDER)
+        return (layout->root != claim->node) == (claim->kind == CLAIM_SHARED);
+    strides_dense(l, n, claim->order, &ordered);
+    for (int d = 0; d < n->rank; d++) {
+        if (extent(l, n, d) == 0)
+            return true;
+        if (extent(l, n, d) != 1 && ordered.strides[d] != layout->strides[d])
+            return false;
+    }
+    return true;
 }
