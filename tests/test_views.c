@@ -35,13 +35,6 @@ static phasor_status run(struct opened *o, const phasor_value *in)
     return phasor_run(o->program, NULL, in, 1, o->out, o->out_count, NULL);
 }
 
-static void outputs_free(struct opened *o)
-{
-    for (int i = 0; i < o->out_count; i++)
-        if (o->out[i].kind == PHASOR_OWNED)
-            o->out[i].owned->deleter(o->out[i].owned);
-}
-
 Test(views, a_copy_of_the_example_that_is_a_view_for_these_sizes)
 {
     static const int64_t one[] = {2, 1, 8}, strides[] = {8, 8, 1};
@@ -54,6 +47,7 @@ Test(views, a_copy_of_the_example_that_is_a_view_for_these_sizes)
                      "contiguous copies its operand in the example, and shows its memory");
         ASSERT_OK(run(&o, o.in));
         opened_expect(&o);
+        opened_delete(&o);
         opened_close(&o);
     }
     ASSERT_NO_LEAKS();
@@ -69,6 +63,7 @@ Test(views, a_fork_that_does_not_matter_is_no_claim)
             opened_inputs(&o, "views_dead", set);
             ASSERT_OK(run(&o, o.in));
             opened_expect(&o);
+            opened_delete(&o);
         }
         opened_close(&o);
     }
@@ -87,7 +82,7 @@ Test(views, a_view_of_the_example_that_copies_for_these_strides)
                      "flatten shows memory of its operand in the example, and copies it");
         give(&g, 2, sizes, plain);
         ASSERT_OK(run(&o, &g.value));
-        outputs_free(&o);
+        opened_delete(&o);
         cr_assert_eq(numbers[5], 10, "%g", (double)numbers[5]);
         opened_close(&o);
     }
@@ -126,7 +121,7 @@ Test(views, pairs_that_do_not_lie_together)
         } else {
             ASSERT_OK(run(&o, &g.value));
             tensor_expect(o.runtime, &o.out[0].owned->dl_tensor, &g.tensor, "pairs");
-            outputs_free(&o);
+            opened_delete(&o);
         }
         opened_close(&o);
     }
@@ -142,6 +137,7 @@ Test(views, an_input_is_filled_with_a_constant_that_is_an_output)
         opened_case(&o, k ? ON_CUDA : ON_CPU, "views_05", "plain");
         ASSERT_OK(phasor_run(o.program, NULL, o.in, o.in_count, o.out, o.out_count, NULL));
         opened_expect(&o);
+        opened_delete(&o);
         opened_close(&o);
     }
     ASSERT_NO_LEAKS();

@@ -257,7 +257,8 @@ value aten_with_axis(struct aten *a, value v)
 
 bool aten_order(struct aten *a, value v, int order[RANK_MAX])
 {
-    if (!loader_layout(a->loader, v) || !layout_is_dense(&a->loader->layouts, v, order))
+    struct layout layout;
+    if (!loader_layout(a->loader, v, &layout) || !layout_is_dense(&a->loader->layouts, v, order))
         return false;
     const int *copy = arena_copy(a->graph->arena, order, (size_t)aten_rank(a, v) * sizeof *order);
     const struct graph_claim claim = {CLAIM_ORDER, v, copy, a->call->origin};

@@ -71,13 +71,8 @@ tensor tensor_root(const struct loader *loader, tensor t)
 static void mark_keeps_strides(struct loader *loader, value v)
 {
     const struct node *n = graph_node(loader->graph, v);
-    if (v == 0 || op_info[n->op].kind != KIND_MAP)
-        return;
-    const struct layout *shown = loader_layout(loader, n->arguments[0]);
-    const struct layout copy = shown ? *shown : (struct layout){0};
-    struct layout *layout = loader_layout(loader, v);
-    if (layout)
-        *layout = copy;
+    if (v != 0 && op_info[n->op].kind == KIND_MAP)
+        loader_layout_as(loader, n->arguments[0], v);
 }
 
 /* v may stand several views above the base: each gets a tensor. */

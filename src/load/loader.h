@@ -156,8 +156,10 @@ phasor_status tensor_finish(struct loader *loader);
 
 /* -- sharing.c --------------------------------------------------------------------------------- */
 
-/* Of a value in the example; NULL, and the graph has failed: memory is out. */
-struct layout *loader_layout(struct loader *loader, value v);
+/* Of a value in the example; zero, and false, when the graph has failed. */
+bool loader_layout(struct loader *loader, value v, struct layout *out);
+/* v lies as an earlier value, whatever its operator says. */
+void loader_layout_as(struct loader *loader, value earlier, value v);
 /* An input of the example, in slot order. strides NULL: row-major. */
 phasor_status loader_example(struct loader *loader, int slot, const struct node *input,
                              const dim *strides);

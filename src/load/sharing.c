@@ -34,7 +34,8 @@ static tensor family_of(const struct loader *loader, tensor side)
 
 /* -- layouts of the example -------------------------------------------------------------------- */
 
-struct layout *loader_layout(struct loader *loader, value v)
+/* It moves when the layout of a later node is asked for. */
+static struct layout *layout_at(struct loader *loader, value v)
 {
     loader->call.inputs = loader->example.at;
     loader->call.input_count = (int)loader->example.count;
@@ -45,6 +46,22 @@ struct layout *loader_layout(struct loader *loader, value v)
     if (!layout && loader->graph->status == PHASOR_OK)
         graph_fail(loader->graph, fail_memory(), "out of memory");
     return layout;
+}
+
+bool loader_layout(struct loader *loader, value v, struct layout *out)
+{
+    const struct layout *layout = layout_at(loader, v);
+    *out = layout ? *layout : (struct layout){0};
+    return layout != NULL;
+}
+
+void loader_layout_as(struct loader *loader, value earlier, value v)
+{
+    struct layout copy;
+    const bool known = loader_layout(loader, earlier, &copy);
+    struct layout *layout = known ? layout_at(loader, v) : NULL;
+    if (layout)
+        *layout = copy;
 }
 
 phasor_status loader_example(struct loader *loader, int slot, const struct node *input,
@@ -66,33 +83,33 @@ phasor_status loader_example(struct loader *loader, int slot, const struct node 
 /* Whether a value has these strides in its dims of more than one place. */
 static bool has_strides(struct loader *loader, value v, const dim *strides)
 {
-    const struct node *n = graph_node(loader->graph, v);
-    const struct layout *layout = loader_layout(loader, v);
-    for (int d = 0; layout && d < n->rank; d++)
-        if (graph_dim(loader->graph, v, d) == 0)
-            return true;
-    for (int d = 0; layout && d < n->rank; d++)
-        if (graph_dim(loader->graph, v, d) != 1 &&
-            layout->strides[d] != size_value(loader->graph->sizes, strides[d]))
-            return false;
-    return true;
+    struct layout layout;
+    const int rank = loader_layout(loader, v, &layout) ? graph_node(loader->graph, v)->rank : 0;
+    bool equal = true, empty = false;
+    for (int d = 0; d < rank; d++) {
+        const int64_t size = graph_dim(loader->graph, v, d);
+        empty |= size == 0;
+        equal &= size == 1 || layout.strides[d] == size_value(loader->graph->sizes, strides[d]);
+    }
+    return equal || empty;
 }
 
 /* What is written into memory keeps its strides. A value that would have others is put into the old
  * one, all of which it replaces. */
 value written_as(struct loader *loader, value old, value v)
 {
-    const struct node *n = graph_node(loader->graph, old);
-    const struct layout *before = loader_layout(loader, old), *after = loader_layout(loader, v);
-    bool equal = true;
-    for (int d = 0; before && after && d < n->rank; d++)
-        equal = equal &&
-                (graph_dim(loader->graph, old, d) == 1 || before->strides[d] == after->strides[d]);
-    for (int d = 0; before && after && d < n->rank; d++)
-        equal = equal || graph_dim(loader->graph, old, d) == 0;
-    return equal ? v
-                 : graph_add(loader->graph, OP_insert, DT_bool, (value[]){old, v}, 2,
-                             &(struct attributes){.step = 1}, NULL);
+    struct layout before, after;
+    const bool known = loader_layout(loader, old, &before) && loader_layout(loader, v, &after);
+    const int rank = known ? graph_node(loader->graph, old)->rank : 0;
+    bool equal = true, empty = false;
+    for (int d = 0; d < rank; d++) {
+        const int64_t size = graph_dim(loader->graph, old, d);
+        empty |= size == 0;
+        equal &= size == 1 || before.strides[d] == after.strides[d];
+    }
+    return equal || empty ? v
+                          : graph_add(loader->graph, OP_insert, DT_bool, (value[]){old, v}, 2,
+                                      &(struct attributes){.step = 1}, NULL);
 }
 
 /* -- forks ------------------------------------------------------------------------------------- */
@@ -100,10 +117,10 @@ value written_as(struct loader *loader, value old, value v)
 tensor tensor_fork(struct loader *loader, tensor base, value v, const dim *strides)
 {
     const value x = tensor_get(loader, base);
-    const struct layout *layout = v == x ? NULL : loader_layout(loader, v);
-    if (!layout)
+    struct layout layout;
+    if (v == x || !loader_layout(loader, v, &layout))
         return base;
-    struct loader_fork fork = {.shared = layout->root != v,
+    struct loader_fork fork = {.shared = layout.root != v,
                                .node = v,
                                .from = side_of(loader, base),
                                .time = loader->clock,
