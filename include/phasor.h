@@ -20,8 +20,9 @@
  * phasor_close and phasor_program_close must be the last call on their object, and one phasor_state
  * serves one call at a time.
  *
- * Tensors are borrowed DLPack DLTensors: any strides (in elements; NULL means row-major),
- * byte_offset is honoured. DLPack 0.6 has no code for bool: Phasor uses PHASOR_DL_BOOL with 8 bits,
+ * Tensors are borrowed DLPack DLTensors: any strides (in elements; NULL means row-major; on a CUDA
+ * device not negative), byte_offset is honoured. Numbers in device memory lie at multiples of their
+ * size, those of complex numbers at multiples of half of it. DLPack 0.6 has no code for bool: Phasor uses PHASOR_DL_BOOL with 8 bits,
  * and takes uint8 for a bool input too. Complex tensors have kDLComplex with 64 or 128 bits.
  *
  * A declaration that is not here is not part of the interface. */
@@ -373,7 +374,8 @@ PHASOR_API phasor_status phasor_state_check(phasor_program *program, phasor_stat
  * opened with PHASOR_DEVICE_CUDA has one device, and takes no memory of others.
  *
  * inputs: all slots of the program in order. Device tensors are read in place, host tensors are
- * copied on the stream. A mutated input is written where it is.
+ * copied on the stream. A mutated input is written where it is; its elements overlap neither each
+ * other nor another input (PHASOR_ERROR_INPUT).
  *
  * outputs: each tensor slot gets kind PHASOR_OWNED and its own DLManagedTensor, with the strides
  * eager PyTorch would give. Slots that are one tensor or views of one share its memory, which is
@@ -392,7 +394,8 @@ PHASOR_API phasor_status phasor_run(phasor_program *program, phasor_state *state
 
 /* The same into the caller's buffers: outputs of kind PHASOR_TENSOR with right shape and dtype and
  * any strides that do not overlap themselves; slots that are no tensors are filled in. Each gets
- * its own copy. Once warm it allocates nothing and does not synchronise; while the stream is
+ * its own copy. Device, dtype, rank, every size and overlaps are checked before anything is
+ * launched or written (PHASOR_ERROR_INPUT, with both shapes). Once warm it allocates nothing and does not synchronise; while the stream is
  * capturing it compiles and loads nothing, and opens no device: sizes that no call had are served
  * by generic kernels that another call has made ready (modes GENERIC and AUTO), else it returns
  * PHASOR_NOT_READY. An output may be exactly an input's memory where each element is read only by

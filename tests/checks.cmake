@@ -92,7 +92,7 @@ endif()
 # What a GPU must show of threads, capture, devices and memory: programs that need libphasor and the
 # C library alone, so that they can be carried to where a GPU is. gpu/serve.sh runs them there; here
 # they also run in short on the stand-in driver.
-foreach(program threads capture devices shapes)
+foreach(program threads capture devices shapes misuse)
     add_executable(gpu_${program} gpu/${program}.c gpu/call.c gpu/driver.c)
     target_include_directories(gpu_${program} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
     target_link_libraries(gpu_${program} PRIVATE phasor phasor_flags Threads::Threads ${CMAKE_DL_LIBS})
@@ -111,10 +111,14 @@ if(PHASOR_CUDA)
     phasor_on_stand_ins(contexts devices "" contexts 2 3)
     phasor_on_stand_ins(two_archs devices PHASOR_STAND_IN_ARCHS=sm_80,sm_90 two 2 3)
     phasor_on_stand_ins(two_of_one_arch devices PHASOR_STAND_IN_ARCHS=sm_90,sm_90 two 2 3)
+    phasor_on_stand_ins(misuse misuse "" 4)
     # The address sanitizer keeps what was freed: a little of it, so that memory can be flat.
     phasor_on_stand_ins(shapes shapes ASAN_OPTIONS=quarantine_size_mb=1:thread_local_quarantine_size_kb=64
                         400 200 6 6)
 endif()
+add_test(NAME gpu_misuse COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/misuse.sh)
+set_tests_properties(gpu_misuse PROPERTIES LABELS gpu TIMEOUT 1200 RUN_SERIAL TRUE SKIP_RETURN_CODE 77
+    ENVIRONMENT "CASES=${CMAKE_CURRENT_SOURCE_DIR}/cases;PROGRAMS=${CMAKE_CURRENT_BINARY_DIR}")
 if(TARGET phasor_command)
     set(GPU_SERVE bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/serve.sh)
     set(SERVE_ENVIRONMENT "PHASOR=$<TARGET_FILE:phasor_command>" "CASES=${CMAKE_CURRENT_SOURCE_DIR}/cases")

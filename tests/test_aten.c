@@ -63,9 +63,9 @@ static void program_open(struct program *p)
     for (size_t k = 0; k < graph->inputs.count; k++) {
         const tensor t = tensor_new(&p->loader, graph->inputs.at[k].node);
         p->loader.tensors.at[t].input = (int)k + 1;
-        cr_assert_eq(loader_example(&p->loader, (int)k, graph_node(graph, graph->inputs.at[k].node),
-                                    NULL),
-                     PHASOR_OK);
+        cr_assert_eq(
+            loader_example(&p->loader, (int)k, graph_node(graph, graph->inputs.at[k].node), NULL),
+            PHASOR_OK);
         name_add(p, graph->inputs.at[k].name, t, 0, false);
     }
     bool found;
@@ -425,8 +425,9 @@ Test(aten, layouts_of_results)
         {"y = aten.index_put.default self=b indices=[m] values=d",
          "where.11 = where(m, cast.10, b) : bf16[4]\ny = insert(clone.12, where.11) axis=0 start=0 "
          "step=1"},
-        {"a,c = aten.sort.default self=x dim=1", "gather.11 = gather(x, c) axis=1 : f32[s, 4]\n"
-                                                 "a = insert(clone.12, gather.11) axis=0 start=0 step=1"},
+        {"a,c = aten.sort.default self=x dim=1",
+         "gather.11 = gather(x, c) axis=1 : f32[s, 4]\n"
+         "a = insert(clone.12, gather.11) axis=0 start=0 step=1"},
     };
     CHECK(samples);
 }

@@ -49,6 +49,15 @@ phasor_status(fail_in)(phasor_status status, const char *format, ...)
     return status;
 }
 
+phasor_status struct_check(const char *name, size_t size, size_t known)
+{
+    if (size >= sizeof size && size <= known)
+        return PHASOR_OK;
+    return fail(PHASOR_ERROR_USAGE,
+                "%s.size is %zu; set it to sizeof(%s), of which this library knows %zu bytes", name,
+                size, name, known);
+}
+
 phasor_status(fail_memory)(void)
 {
     return fail(PHASOR_ERROR_MEMORY, "out of memory");

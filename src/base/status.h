@@ -18,6 +18,13 @@
             return try_status_;                         \
     } while (0)
 
+/* What a public function does with an argument that must be there. */
+#define NOT_NULL(argument)                                                          \
+    do {                                                                            \
+        if (!(argument))                                                            \
+            return fail(PHASOR_ERROR_USAGE, "%s: %s is NULL", __func__, #argument); \
+    } while (0)
+
 /* Keeps the message for this thread and returns the status. The message replaces an earlier one. */
 phasor_status fail(phasor_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -26,6 +33,9 @@ phasor_status fail(phasor_status status, const char *format, ...)
  * (a file, an input). */
 phasor_status fail_in(phasor_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The `size` of a public struct that the caller has filled in, against what this library knows. */
+phasor_status struct_check(const char *name, size_t size, size_t known);
 
 /* The status for an allocation that failed. */
 phasor_status fail_memory(void);

@@ -7,6 +7,7 @@
  * Sizes are compared with the program only when these words are new (plan/bind.c).
  */
 #include "call/call.h"
+#include "specialise/job.h"
 
 #include "base/number.h"
 
@@ -69,37 +70,53 @@ bool data_extent(int rank, const int64_t *sizes, const int64_t *strides, int64_t
     return true;
 }
 
+/* Strides that cannot matter may be anything: one beyond this is not kept. */
+static const int64_t stride_most = INT64_MAX / 64;
+
+bool tensor_measure(const DLTensor *t, int nbytes, int64_t *sizes, int64_t *strides, int64_t *low,
+                    int64_t *high)
+{
+    int64_t dense = 1, step;
+    bool overflow = false, empty = false;
+    *low = 0;
+    *high = nbytes;
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        const int64_t size = t->shape[d], beyond_first = size > 1 ? size - 1 : 0;
+        int64_t stride = t->strides ? t->strides[d] : dense;
+        if (size <= 1 && (stride > stride_most || stride < -stride_most))
+            stride = 1;
+        sizes[d] = size;
+        strides[d] = stride;
+        empty |= size == 0;
+        overflow |=
+            size < 0 || __builtin_mul_overflow(dense, size > 1 ? size : 1, &dense) ||
+            __builtin_mul_overflow(stride, beyond_first, &step) ||
+            __builtin_mul_overflow(step, nbytes, &step) ||
+            __builtin_add_overflow(stride < 0 ? *low : *high, step, stride < 0 ? low : high);
+    }
+    overflow |= dense > INT64_MAX / 4 / nbytes || *high > INT64_MAX / 4 || *low < -INT64_MAX / 4;
+    if (empty)
+        *low = *high = 0;
+    return !overflow;
+}
+
 /* Sizes and strides into the words, and the bytes that the elements take, with all sums known to
  * fit. */
 static phasor_status record_tensor(struct call *call, const struct place *place, const DLTensor *t,
                                    struct call_slot *out)
 {
-    const int rank = place->slot->rank, nbytes = dtype_size(place->slot->dtype);
+    const int rank = place->slot->rank;
+    if (rank && !t->shape)
+        return slot_fail(place, "shape is NULL", "one size for each dim");
     TRY(words_room(call, 2 + 2 * (size_t)rank));
-    int64_t *record = call->words + call->word_count, *sizes = record + 2, *strides = sizes + rank;
-    int64_t dense = 1, low = 0, high = nbytes, step;
-    bool overflow = false, negative = false, empty = false;
+    int64_t *record = call->words + call->word_count;
     record[0] = rank;
-    for (int d = rank - 1; d >= 0; d--) {
-        const int64_t size = t->shape[d], stride = t->strides ? t->strides[d] : dense;
-        sizes[d] = size;
-        strides[d] = stride;
-        empty |= size == 0;
-        negative |= size < 0;
-        overflow |=
-            __builtin_mul_overflow(dense, size > 1 ? size : 1, &dense) ||
-            __builtin_mul_overflow(stride, size - 1, &step) ||
-            __builtin_mul_overflow(step, nbytes, &step) ||
-            __builtin_add_overflow(stride < 0 ? low : high, step, stride < 0 ? &low : &high);
-    }
-    overflow |= high > INT64_MAX / 4 || low < -INT64_MAX / 4;
-    if (negative || (overflow && !empty))
+    if (!tensor_measure(t, dtype_size(place->slot->dtype), record + 2, record + 2 + rank, &out->low,
+                        &out->high))
         return slot_fail(place, "a size is negative, or sizes and strides are too large",
                          "a tensor that fits in memory");
     out->number = (int)call->word_count;
     call->word_count += 2 + 2 * (size_t)rank;
-    out->low = empty ? 0 : low;
-    out->high = empty ? 0 : high;
     return PHASOR_OK;
 }
 
@@ -174,6 +191,22 @@ static int alignment_of(uintptr_t address)
     return 1 << __builtin_ctzll(address | ALIGNMENT_MAX);
 }
 
+/* A GPU reads a number only at a multiple of its size. A complex one is two of half its size. */
+static phasor_status check_alignment(const struct place *place, int alignment)
+{
+    char came[96];
+    const enum dtype dtype = place->slot->dtype;
+    const int needed = dtype_size(dtype) / (dtype_is_complex(dtype) ? 2 : 1);
+    if (alignment >= needed)
+        return PHASOR_OK;
+    snprintf(came, sizeof came, "device memory at an address that is a multiple of %d only",
+             alignment);
+    return slot_fail(place, came,
+                     needed == 2   ? "a multiple of 2, as its numbers need"
+                     : needed == 4 ? "a multiple of 4, as its numbers need"
+                                   : "a multiple of 8, as its numbers need");
+}
+
 static phasor_status read_tensor(struct call *call, const struct place *place,
                                  const phasor_value *v, struct call_slot *out)
 {
@@ -186,8 +219,15 @@ static phasor_status read_tensor(struct call *call, const struct place *place,
     TRY(check_type(place, t));
     TRY(record_tensor(call, place, t, out));
     out->tensor = true;
+    if (out->low < 0 && !runs_on_cpu(call->program))
+        return slot_fail(place, "a stride is negative",
+                         "strides that are not: kernels count addresses upwards");
     const uintptr_t address = (uintptr_t)t->data + t->byte_offset;
     out->bytes = (char *)address;
+    if (address < t->byte_offset || address + (uintptr_t)out->high < address ||
+        address < (uintptr_t)-out->low)
+        return slot_fail(place, "data, byte_offset and strides go beyond the address space",
+                         "a tensor that fits in memory");
     int alignment = out->low == out->high ? ALIGNMENT_MAX : alignment_of(address);
     if (!call_is_shapes(call)) {
         TRY(check_device(call, place, t, &out->host));
@@ -195,6 +235,8 @@ static phasor_status read_tensor(struct call *call, const struct place *place,
             return slot_fail(place, "data is NULL", "memory");
         if (out->host) /* the copy starts at its lowest byte, well aligned */
             alignment = alignment_of((uintptr_t)-out->low);
+        else if (call->program->on_cuda)
+            TRY(check_alignment(place, alignment));
     }
     call->words[out->number + 1] = alignment;
     return PHASOR_OK;
@@ -279,6 +321,9 @@ static bool overlaps_itself(int rank, const int64_t *sizes, const int64_t *strid
 {
     bool taken[RANK_MAX] = {false};
     int64_t reach = 0;
+    for (int d = 0; d < rank; d++)
+        if (sizes[d] == 0)
+            return false;
     for (int k = 0; k < rank; k++) {
         int next = -1;
         for (int d = 0; d < rank; d++)
@@ -348,6 +393,21 @@ phasor_status call_check_in_place(const struct call *call, const struct recipe_p
     return PHASOR_OK;
 }
 
+/* What the program changes lies in memory of its own: what PyTorch would give otherwise depends on
+ * the order in which it writes. */
+static phasor_status check_written(const struct call *call, int index)
+{
+    const struct phasor_program *program = call->program;
+    for (int i = 0; i < program->input_count; i++)
+        if (i != index && meets(&call->in[index], &call->in[i]))
+            return fail(
+                PHASOR_ERROR_INPUT,
+                "input %d (%s), which the program changes, overlaps input %d (%s); expected "
+                "memory of its own",
+                index, program->inputs[index].name, i, program->inputs[i].name);
+    return PHASOR_OK;
+}
+
 static phasor_status read_output(struct call *call, int index)
 {
     const struct place place = {"output", index, &call->program->outputs[index]};
@@ -360,6 +420,14 @@ static phasor_status read_output(struct call *call, int index)
 
 phasor_status call_check_strides(const struct call *call)
 {
+    for (int i = 0; i < call->program->input_count; i++) {
+        const struct place place = {"input", i, &call->program->inputs[i]};
+        const struct call_slot *in = &call->in[i];
+        if (place.slot->written && in->tensor &&
+            overlaps_itself(call_rank(call, in), call_sizes(call, in), call_strides(call, in)))
+            return slot_fail(&place, "the program changes it, and its elements overlap",
+                             "memory of its own for each element");
+    }
     for (int i = 0; call_is_into(call) && i < call->program->output_count; i++) {
         const struct place place = {"output", i, &call->program->outputs[i]};
         const struct call_slot *out = &call->out[i];
@@ -417,6 +485,9 @@ phasor_status call_read(struct call *call, struct phasor_program *program, enum 
     call->words[call->word_count++] = call_is_into(call);
     for (int i = 0; i < input_count; i++)
         TRY(read_input(call, i));
+    for (int i = 0; !call_is_shapes(call) && i < input_count; i++)
+        if (program->inputs[i].written)
+            TRY(check_written(call, i));
     for (int i = 0; call_is_into(call) && i < output_count; i++)
         TRY(read_output(call, i));
     return PHASOR_OK;

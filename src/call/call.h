@@ -56,6 +56,10 @@ static inline bool call_is_shapes(const struct call *c)
 {
     return c->form == CALL_SHAPES || c->form == CALL_SHAPES_INTO;
 }
+/* Sizes, strides (NULL: row-major), and the bytes of the elements beside the first one; equal for
+ * an empty tensor. All sums of them fit; false where they would not, or a size is negative. */
+bool tensor_measure(const DLTensor *tensor, int nbytes, int64_t *sizes, int64_t *strides,
+                    int64_t *low, int64_t *high);
 /* Checks the slots: count, kind, dtype, rank, device, overlaps. Sizes are checked by the
  * specialisation. call_free always. */
 phasor_status call_read(struct call *call, struct phasor_program *program, enum call_form form,
@@ -69,7 +73,8 @@ void call_free(struct call *call);
 /* Strides without gaps for dims in the order of the given ones, the largest first; equal ones as
  * they stand. */
 void strides_close(int rank, const int64_t *sizes, const int64_t *order, int64_t *strides);
-/* No output has two elements in one place. Once for the words: they hold its sizes and strides. */
+/* Nothing that is written has two elements in one place. Once for the words: they hold sizes and
+ * strides. */
 phasor_status call_check_strides(const struct call *call);
 /* What the planner wants to know; logical: a complex tensor has no pair dim. In the arena. */
 phasor_status call_describe(const struct call *call, bool logical, struct arena *arena,

@@ -5,6 +5,8 @@
  *     k: bf16[s37, s25, 2, 128], called with [3, 9, 2, 128]     input k, dim 1: the size is 9, but
  *                                                               s25 is 7 (input q, dim 1)
  *     x: f32[2*s6], called with [8]                             s6 = 4
+ *     output: bf16[s37, s25, 8, 128], a buffer of [1, 1, 1, 1]  output 0 (output): sizes [1, 1, 1,
+ *                                                               1]; for these inputs it has ...
  *
  * Symbols that are a dim by themselves are bound first. An expression binds the one symbol in it
  * that is not bound yet, if it is linear in it; this goes on until nothing more is bound. What is
@@ -194,6 +196,48 @@ static phasor_status equations_solve(struct binder *binder)
             TRY(equation_solve(binder, &binder->equations.at[i], NULL));
     return PHASOR_OK;
 }
+
+/* -- the caller's buffers ---------------------------------------------------------------------- */
+
+static void sizes_text(int rank, const int64_t *sizes, struct text *out)
+{
+    text_add(out, "[");
+    for (int d = 0; d < rank; d++)
+        text_format(out, "%s%" PRId64, d ? ", " : "", sizes[d]);
+    text_add(out, "]");
+}
+
+static phasor_status fail_output(const struct graph *logical, size_t i, int rank,
+                                 const int64_t *came, const int64_t *expected)
+{
+    struct text text = {0};
+    text_format(&text, "output %zu (%s): sizes ", i, logical->outputs.at[i].name);
+    sizes_text(rank, came, &text);
+    text_add(&text, "; for these inputs it has ");
+    sizes_text(rank, expected, &text);
+    const phasor_status status = fail(PHASOR_ERROR_INPUT, "%s", text_get(&text));
+    text_free(&text);
+    return status;
+}
+
+phasor_status bind_check_outputs(const struct graph *logical, const struct graph *bound,
+                                 const struct call_shape *call)
+{
+    for (size_t i = 0; call->outputs && i < logical->outputs.count; i++) {
+        const value v = bound->outputs.at[i].node;
+        const int rank = graph_node(logical, logical->outputs.at[i].node)->rank;
+        int64_t expected[RANK_MAX];
+        if (logical->outputs.at[i].kind != PHASOR_TENSOR)
+            continue;
+        for (int d = 0; d < rank; d++)
+            expected[d] = graph_dim(bound, v, d);
+        if (memcmp(expected, call->outputs[i].sizes, (size_t)rank * sizeof *expected) != 0)
+            return fail_output(logical, i, rank, call->outputs[i].sizes, expected);
+    }
+    return PHASOR_OK;
+}
+
+/* -- symbols ----------------------------------------------------------------------------------- */
 
 phasor_status bind_symbols(const struct graph *logical, const struct call_shape *call,
                            int64_t *symbol_values)

@@ -93,6 +93,7 @@ phasor_status plan_make(const struct graph *logical, const struct graph *real,
                    !options->generic ? BIND_LITERALS
                    : options->any    ? BIND_SYMBOLS
                                      : BIND_MULTIPLES));
+    TRY(bind_check_outputs(logical, &plan->graph, call));
     TRY(layout_infer(&plan->graph, call, &plan->arena, &layouts));
     TRY(plan_fuse(plan, call, layouts, options));
     return plan_memory(plan);

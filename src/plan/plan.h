@@ -188,6 +188,11 @@ enum binding_kind { BIND_LITERALS, BIND_SYMBOLS, BIND_MULTIPLES };
 phasor_status bind_graph(struct plan *plan, const struct graph *real, const int64_t *symbol_values,
                          enum binding_kind kind);
 
+/* The caller's buffers, if the call has any, have the sizes of the outputs in the bound graph.
+ * PHASOR_ERROR_INPUT names the output and both shapes. Before anything else is made of them. */
+phasor_status bind_check_outputs(const struct graph *logical, const struct graph *bound,
+                                 const struct call_shape *call);
+
 phasor_status plan_fuse(struct plan *plan, const struct call_shape *call,
                         const struct layout *layouts, const struct plan_options *options);
 phasor_status plan_memory(struct plan *plan);

@@ -24,6 +24,7 @@ static phasor_status job_run_cpu(struct job *job)
     TRY(job_bind(job));
     TRY(bind_graph(&spec->bound, program_logical(job->program), job->values, BIND_LITERALS));
     TRY(call_describe(job->call, true, &job->arena, &shape));
+    TRY(bind_check_outputs(program_logical(job->program), &spec->bound.graph, &shape));
     return layout_infer(&spec->bound.graph, &shape, &spec->bound.arena, &spec->layouts);
 }
 
