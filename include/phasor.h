@@ -22,8 +22,9 @@
  *
  * Tensors are borrowed DLPack DLTensors: any strides (in elements; NULL means row-major; on a CUDA
  * device not negative), byte_offset is honoured. Numbers in device memory lie at multiples of their
- * size, those of complex numbers at multiples of half of it. DLPack 0.6 has no code for bool: Phasor uses PHASOR_DL_BOOL with 8 bits,
- * and takes uint8 for a bool input too. Complex tensors have kDLComplex with 64 or 128 bits.
+ * size, those of complex numbers at multiples of half of it. DLPack 0.6 has no code for bool: Phasor
+ * uses PHASOR_DL_BOOL with 8 bits, and takes uint8 for a bool input too. Complex tensors have
+ * kDLComplex with 64 or 128 bits.
  *
  * A declaration that is not here is not part of the interface. */
 #ifndef PHASOR_H
@@ -395,10 +396,10 @@ PHASOR_API phasor_status phasor_run(phasor_program *program, phasor_state *state
 /* The same into the caller's buffers: outputs of kind PHASOR_TENSOR with right shape and dtype and
  * any strides that do not overlap themselves; slots that are no tensors are filled in. Each gets
  * its own copy. Device, dtype, rank, every size and overlaps are checked before anything is
- * launched or written (PHASOR_ERROR_INPUT, with both shapes). Once warm it allocates nothing and does not synchronise; while the stream is
- * capturing it compiles and loads nothing, and opens no device: sizes that no call had are served
- * by generic kernels that another call has made ready (modes GENERIC and AUTO), else it returns
- * PHASOR_NOT_READY. An output may be exactly an input's memory where each element is read only by
+ * launched or written (PHASOR_ERROR_INPUT, with both shapes). Once warm it allocates nothing and
+ * does not synchronise; while the stream is capturing it compiles and loads nothing, and opens no
+ * device: sizes that no call had are served by generic kernels that another call has made ready
+ * (modes GENERIC and AUTO), else it returns PHASOR_NOT_READY. An output may be exactly an input's memory where each element is read only by
  * its writer; any other overlap is PHASOR_ERROR_INPUT. */
 PHASOR_API phasor_status phasor_run_into(phasor_program *program, phasor_state *state,
                                          const phasor_value *inputs, int input_count,
