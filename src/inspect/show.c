@@ -44,7 +44,9 @@ static void numbers_print(const int64_t *numbers, int rank, struct text *out)
 
 static const char *step_kind_text(enum step_kind kind)
 {
-    static const char *const texts[STEP_KINDS] = {"kernel", "library", "copy"};
+#define STEP_TEXT(name, text) [STEP_##name] = text,
+    static const char *const texts[STEP_KINDS] = {STEP_KIND_ROWS(STEP_TEXT)};
+#undef STEP_TEXT
     return texts[kind];
 }
 
@@ -52,15 +54,14 @@ static const char *step_name(const struct plan *plan, const struct step *step)
 {
     return step->kind == STEP_KERNEL    ? plan->kernels.at[step->kernel.index].name
            : step->kind == STEP_LIBRARY ? "cublaslt_matmul"
-                                        : "copy";
+                                        : step_kind_text(step->kind);
 }
 
 static const char *step_operators(const struct plan *plan, const struct step *step)
 {
     if (step->kind == STEP_KERNEL)
         return plan->kernels.at[step->kernel.index].operators;
-    const value v = step->kind == STEP_LIBRARY ? plan_buffer(plan, step->library.operands[2])->node
-                                               : step->reads[0].node;
+    const value v = plan_buffer(plan, step->writes[0])->node;
     return op_info[graph_node(&plan->graph, v)->op].name;
 }
 

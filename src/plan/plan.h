@@ -256,11 +256,9 @@ static inline int64_t step_bytes(const struct plan *plan, const struct step *ste
     int64_t nbytes = 0;
     if (step->kind == STEP_KERNEL)
         return plan_size(plan, plan->kernels.at[step->kernel.index].bytes);
-    if (step->kind == STEP_COPY)
-        return 2 * step->copy.nbytes;
-    for (int i = 0; i < 3; i++)
-        nbytes += plan->buffers.at[step->library.operands[i]].nbytes;
-    return nbytes;
+    for (int i = 0; i < step->read_count; i++)
+        nbytes += plan->buffers.at[step->reads[i].buffer].nbytes;
+    return nbytes + plan->buffers.at[step->writes[0]].nbytes;
 }
 static inline uint32_t plan_grid(const struct plan *plan, const struct kernel *kernel)
 {

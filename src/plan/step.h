@@ -13,11 +13,17 @@
 #include "graph/graph.h"
 #include "library/query.h"
 
+/* Kind, and what reports call it. */
+#define STEP_KIND_ROWS(X)                                                         \
+    X(KERNEL, "kernel")   /* kernels first..first + count of the plan, in one launch */ \
+    X(LIBRARY, "library") /* a call of a vendor library */                              \
+    X(COPY, "copy")       /* the bytes of a buffer, by the driver */
+
 enum step_kind {
-    STEP_KERNEL,  /* kernels first..first + count of the plan, in one launch */
-    STEP_LIBRARY, /* a call of a vendor library */
-    STEP_COPY,    /* the bytes of a buffer, by the driver */
-    STEP_KINDS
+#define STEP_KIND(name, text) STEP_##name,
+    STEP_KIND_ROWS(STEP_KIND)
+#undef STEP_KIND
+        STEP_KINDS
 };
 
 /* A buffer that is read. */

@@ -105,9 +105,9 @@ static phasor_status library_step_make(const struct step_maker *m, const struct 
 
 static bool is_empty(const struct recipe *recipe, const struct recipe_step *step)
 {
-    return step->kind == STEP_KERNEL ? recipe->kernels[step->kernel].grid == 0
-           : step->kind == STEP_COPY ? step->nbytes == 0
-                                     : false;
+    return step->kind == STEP_KERNEL    ? recipe->kernels[step->kernel].grid == 0
+           : step->kind == STEP_LIBRARY ? false
+                                        : step->nbytes == 0;
 }
 
 phasor_status ready_steps(const struct step_maker *m, bool hoisted, struct ready_step **steps,
