@@ -244,3 +244,34 @@ Test(library, matrices)
         cr_expect_eq(m.stride, all[i].stride, "%zu: %" PRId64, i, m.stride);
     }
 }
+
+/* Zeros need no kernel. */
+Test(library, fills)
+{
+    static const struct product program = {
+        "zeros",
+        "input x: f32[4, 6]\n"
+        "zero = scalar value=0 : f32[]\nz = expand(zero) sizes=[4, 6]\n"
+        "output z\n",
+        1,
+        {{4, 6}, {1}},
+        {2, 1},
+        0,
+        NULL};
+    struct opened o;
+    DLTensor tensors[2];
+    char *plan;
+    program_open(&o, ON_CUDA, &program, PHASOR_MODE_EXACT);
+    inputs_fill(&program, tensors, o.in);
+    cr_expect_eq(library_calls(&o, &plan), 0);
+    cr_expect(strstr(plan, "\"kind\": \"fill\""), "%s", plan);
+    phasor_free(plan);
+    ASSERT_OK(opened_run(&o));
+    float numbers[24];
+    ASSERT_OK(phasor_copy_to_host(o.runtime, &o.out[0].owned->dl_tensor, numbers, sizeof numbers));
+    for (int i = 0; i < 24; i++)
+        cr_expect_eq(numbers[i], 0.0f);
+    opened_delete(&o);
+    opened_close(&o);
+    ASSERT_NO_LEAKS();
+}

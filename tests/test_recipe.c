@@ -45,12 +45,13 @@ static struct recipe sample(void)
                                            {.index = -1, .integer = 5, .scalar_buffer = -1}};
     static struct recipe_step steps[] = {{.kind = STEP_KERNEL, .hoisted = true, .kernel = 1},
                                          {.kind = STEP_KERNEL, .kernel = 0},
-                                         {.kind = STEP_COPY, .from = 0, .to = 1, .nbytes = 64}};
+                                         {.kind = STEP_COPY, .from = 0, .to = 1, .nbytes = 64},
+                                         {.kind = STEP_FILL, .to = 1, .nbytes = 64}};
     static int64_t memories[] = {64};
     static struct recipe_pair pairs[] = {{0, 2}};
     return (struct recipe){.kernels = kernels,
                            .steps = steps,
-                           .step_count = 3,
+                           .step_count = 4,
                            .buffers = buffers,
                            .outputs = outputs,
                            .memories = memories,

@@ -47,6 +47,11 @@ static phasor_status step_run(struct device *device, void *stream, const struct 
         return cublaslt_run(step->library.handle, step->library.call, operands[0], operands[1],
                             operands[2], operands[3], stream);
     }
+    if (step->kind == STEP_FILL) {
+        char *to;
+        memcpy(&to, arguments, sizeof to);
+        return device_fill_zero(device, to, step->nbytes, stream);
+    }
     char *ends[2];
     memcpy(ends, arguments, sizeof ends);
     /* The caller may have given one memory for both. */

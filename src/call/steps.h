@@ -34,7 +34,7 @@ struct ready_step {
             struct device_function *function;
             uint32_t grid, block;
         } kernel;
-        size_t nbytes; /* COPY */
+        size_t nbytes; /* COPY, FILL */
         struct {
             struct cublaslt *handle;
             struct matmul_call *call;

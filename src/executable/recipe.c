@@ -85,6 +85,9 @@ static phasor_status make_steps(struct recipe *recipe, const struct plan *plan)
             to->kernel = from->kernel.index;
         } else if (from->kind == STEP_LIBRARY) {
             to->library = from->library;
+        } else if (from->kind == STEP_FILL) {
+            to->to = from->fill.to;
+            to->nbytes = from->fill.nbytes;
         } else {
             to->from = from->copy.from;
             to->to = from->copy.to;

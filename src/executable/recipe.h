@@ -28,8 +28,8 @@ struct recipe_step {
     enum step_kind kind;
     bool hoisted;
     int kernel;     /* KERNEL: which one */
-    int from, to;   /* COPY */
-    int64_t nbytes; /* COPY */
+    int from, to;   /* COPY; FILL: to */
+    int64_t nbytes; /* COPY, FILL */
     struct step_library library;
 };
 

@@ -245,6 +245,9 @@ static void get_step(struct reader *reader, struct recipe_step *step)
         require(reader, step->from < recipe->buffer_count && step->to < recipe->buffer_count &&
                             step->nbytes <= recipe->buffers[step->from].nbytes &&
                             step->nbytes <= recipe->buffers[step->to].nbytes);
+    else if (step->kind == STEP_FILL)
+        require(reader, step->to < recipe->buffer_count &&
+                            step->nbytes <= recipe->buffers[step->to].nbytes);
     else
         get_library(reader, &step->library);
 }

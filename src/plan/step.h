@@ -14,10 +14,11 @@
 #include "library/query.h"
 
 /* Kind, and what reports call it. */
-#define STEP_KIND_ROWS(X)                                                         \
+#define STEP_KIND_ROWS(X)                                                               \
     X(KERNEL, "kernel")   /* kernels first..first + count of the plan, in one launch */ \
     X(LIBRARY, "library") /* a call of a vendor library */                              \
-    X(COPY, "copy")       /* the bytes of a buffer, by the driver */
+    X(COPY, "copy")       /* the bytes of a buffer, by the driver */                    \
+    X(FILL, "fill")       /* zeros, by the driver */
 
 enum step_kind {
 #define STEP_KIND(name, text) STEP_##name,
@@ -38,6 +39,11 @@ struct step_read {
 struct step_kernel {
     int index; /* among the plan's kernel steps: the kernel that codegen makes of the parts */
     int first, count;
+};
+
+struct step_fill {
+    int to; /* a buffer without gaps */
+    int64_t nbytes;
 };
 
 struct step_copy {
@@ -63,6 +69,7 @@ struct step {
     union {
         struct step_kernel kernel;
         struct step_copy copy;
+        struct step_fill fill;
         struct step_library library;
     };
 };

@@ -9,6 +9,7 @@
  * the caller sees in place: blocks of one launch run in any order. */
 #include "plan/fusion.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { PARTS_MAX = 8 };
@@ -94,6 +95,25 @@ static bool is_copy(const struct plan *plan, struct sizes *sizes, const struct k
            is_gapless(sizes, b);
 }
 
+/* -- fills ------------------------------------------------------------------------------------- */
+
+/* Whether the kernel stores zeros everywhere, whose bytes are zeros, and nothing else. */
+static bool is_fill(const struct plan *plan, struct sizes *sizes, const struct kernel *kernel,
+                    struct step_fill *fill)
+{
+    if (kernel->kind != KERNEL_MAP || kernel->store_count != 1)
+        return false;
+    value v = kernel->stores[0].node;
+    const struct node *n = graph_node(&plan->graph, v);
+    while (n->op == OP_expand || n->op == OP_reshape || n->op == OP_cast || n->op == OP_clone)
+        n = graph_node(&plan->graph, v = n->arguments[0]);
+    const struct number *x = &n->attributes.number;
+    const struct buffer *b = plan_buffer(plan, kernel->stores[0].buffer);
+    *fill = (struct step_fill){kernel->stores[0].buffer, b->nbytes};
+    return n->op == OP_scalar && x->i == 0 && x->re == 0 && !signbit(x->re) && x->im == 0 &&
+           !signbit(x->im) && is_gapless(sizes, b);
+}
+
 /* -- all of them ------------------------------------------------------------------------------- */
 
 static phasor_status reads_and_writes(const struct stepping *s, int first, int count,
@@ -140,6 +160,8 @@ static phasor_status step_add(const struct stepping *s, int first, int count, in
         TRY(library_step(s->f, kernel, &step));
     else if (count == 1 && is_copy(s->plan, &s->plan->sizes, kernel, &step.copy))
         step.kind = STEP_COPY;
+    else if (count == 1 && is_fill(s->plan, &s->plan->sizes, kernel, &step.fill))
+        step.kind = STEP_FILL;
     else
         step.kernel = (struct step_kernel){(*kernel_steps)++, first, count};
     return array_push(&s->plan->steps, step) ? PHASOR_OK : fail_memory();

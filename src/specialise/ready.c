@@ -85,6 +85,14 @@ static phasor_status copy_step(const struct step_maker *m, const struct recipe_s
     return address_put(m, from->to, 0, ARGUMENT_BYTES, step);
 }
 
+static phasor_status fill_step(const struct step_maker *m, const struct recipe_step *from,
+                               struct ready_step *step)
+{
+    *step = (struct ready_step){.kind = STEP_FILL, .nbytes = (size_t)from->nbytes};
+    TRY(step_open(m, ARGUMENT_BYTES, 1, step));
+    return address_put(m, from->to, 0, 0, step);
+}
+
 static phasor_status library_step_make(const struct step_maker *m, const struct recipe_step *from,
                                        struct ready_step *step)
 {
@@ -125,6 +133,7 @@ phasor_status ready_steps(const struct step_maker *m, bool hoisted, struct ready
         struct ready_step *made = &(*steps)[(*count)++];
         TRY(step->kind == STEP_KERNEL    ? kernel_step(m, step->kernel, made)
             : step->kind == STEP_LIBRARY ? library_step_make(m, step, made)
+            : step->kind == STEP_FILL    ? fill_step(m, step, made)
                                          : copy_step(m, step, made));
     }
     return PHASOR_OK;

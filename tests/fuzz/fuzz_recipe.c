@@ -37,15 +37,19 @@ static void buffer_check(const struct recipe *recipe, const struct recipe_buffer
 
 static void step_check(const struct recipe *recipe, const struct recipe_step *step)
 {
-    EXPECT(step->kind == STEP_KERNEL || step->kind == STEP_COPY);
     if (step->kind == STEP_KERNEL) {
         EXPECT(step->kernel >= 0 && step->kernel < recipe->kernel_count);
         return;
     }
+    if (step->kind == STEP_LIBRARY) {
+        for (int i = 0; i < 3; i++)
+            EXPECT((unsigned)step->library.operands[i] < (unsigned)recipe->buffer_count);
+        return;
+    }
     EXPECT(step->from >= 0 && step->from < recipe->buffer_count);
     EXPECT(step->to >= 0 && step->to < recipe->buffer_count);
-    EXPECT(step->nbytes >= 0 && step->nbytes <= recipe->buffers[step->from].nbytes &&
-           step->nbytes <= recipe->buffers[step->to].nbytes);
+    EXPECT(step->nbytes >= 0 && step->nbytes <= recipe->buffers[step->to].nbytes);
+    EXPECT(step->kind == STEP_FILL || step->nbytes <= recipe->buffers[step->from].nbytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t nbytes)

@@ -330,6 +330,8 @@ phasor_status graph_run_launch(struct graph_run *run, struct host_module *module
         if (step->kind == STEP_KERNEL)
             TRY(kernel_launch(run, module, run->first + step->kernel.index,
                               &plan->kernels.at[step->kernel.index]));
+        else if (step->kind == STEP_FILL)
+            memset(buffer_pointer(run, step->fill.to), 0, (size_t)step->fill.nbytes);
         else
             memmove(buffer_pointer(run, step->copy.to), buffer_pointer(run, step->copy.from),
                     (size_t)step->copy.nbytes);

@@ -206,6 +206,8 @@ phasor_status case_launch(struct case_run *c, struct host_module *module, int fi
         if (step->kind == STEP_KERNEL)
             TRY(kernel_launch(c, module, first + step->kernel.index,
                               &plan->kernels.at[step->kernel.index]));
+        else if (step->kind == STEP_FILL)
+            memset(buffer_pointer(c, step->fill.to), 0, (size_t)step->fill.nbytes);
         else
             memmove(buffer_pointer(c, step->copy.to), buffer_pointer(c, step->copy.from),
                     (size_t)step->copy.nbytes);
