@@ -346,6 +346,11 @@ PHASOR_API phasor_status phasor_program_write(phasor_program *program, const cha
                                               const char *path);
 PHASOR_API void phasor_free(void *text);
 
+/* The text as it may be printed on a terminal: names, source lines and messages can hold what a file
+ * holds, escape sequences included. Control characters but newlines and tabs, and bytes that are no
+ * UTF-8, become \x1b; the rest stays. Free with phasor_free; NULL: out of memory. */
+PHASOR_API char *phasor_printable(const char *text);
+
 /* -- running ----------------------------------------------------------------------------------- */
 
 /* A set of the buffers that the program changes, as the file has them. Needed only for more than

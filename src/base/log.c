@@ -1,6 +1,8 @@
 /* log.c - see log.h. Lines of several threads do not mix: each goes out in one call. */
 #include "base/log.h"
 
+#include "base/text.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -58,10 +60,13 @@ void log_line(enum log_level level, const char *format, ...)
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
 
+    struct text printable = {0};
+    text_add_printable(&printable, line);
     pthread_mutex_lock(&lock);
     if (sink)
-        sink(sink_context, (int)level, line);
+        sink(sink_context, (int)level, text_get(&printable));
     else
-        fprintf(stderr, "phasor: %s: %s\n", level_names[level], line);
+        fprintf(stderr, "phasor: %s: %s\n", level_names[level], text_get(&printable));
     pthread_mutex_unlock(&lock);
+    text_free(&printable);
 }

@@ -100,6 +100,28 @@ void text_add_json_string(struct text *text, const char *string)
     text_add(text, "\"");
 }
 
+/* A terminal takes C1 controls, U+0080 to U+009F, for escapes as well. */
+static bool is_control(const char *s)
+{
+    const unsigned char first = (unsigned char)s[0], second = (unsigned char)s[1];
+    return (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f ||
+           (first == 0xc2 && second < 0xa0);
+}
+
+void text_add_printable(struct text *text, const char *string)
+{
+    for (const char *s = string, *end = s + strlen(s); s < end;) {
+        size_t length = utf8_length(s, (size_t)(end - s));
+        const bool plain = length > 0 && !is_control(s);
+        length = length ? length : 1;
+        for (size_t i = 0; !plain && i < length; i++)
+            text_format(text, "\\x%02x", (unsigned char)s[i]);
+        if (plain)
+            text_add_bytes(text, s, length);
+        s += length;
+    }
+}
+
 const char *text_get(const struct text *text)
 {
     return text->at ? text->at : "";

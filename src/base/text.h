@@ -20,6 +20,9 @@ void text_format(struct text *text, const char *format, ...) __attribute__((form
 void text_add_code_point(struct text *text, uint32_t code); /* in UTF-8 */
 void text_add_json_string(
     struct text *text, const char *string); /* quoted and escaped; invalid UTF-8 becomes U+FFFD */
+/* What comes from outside, for a terminal: control characters but newlines and tabs, and bytes that
+ * are no UTF-8, as \x1b. */
+void text_add_printable(struct text *text, const char *string);
 const char *text_get(const struct text *text); /* "" when empty */
 phasor_status text_status(const struct text *text);
 void text_free(struct text *text);

@@ -1,6 +1,7 @@
-/* names.c - names of statuses, the message of this thread, the version, and freeing texts. */
+/* names.c - names of statuses, the message of this thread, the version, and texts for and from the caller. */
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #define TEXT(x) TEXT_OF(x)
 #define TEXT_OF(x) #x
@@ -30,6 +31,16 @@ const char *phasor_message(void)
 const char *phasor_version(void)
 {
     return TEXT(PHASOR_VERSION_MAJOR) "." TEXT(PHASOR_VERSION_MINOR) "." TEXT(PHASOR_VERSION_PATCH);
+}
+
+char *phasor_printable(const char *text)
+{
+    struct text out = {0};
+    text_add_printable(&out, text);
+    text_add(&out, "");
+    if (out.failed)
+        text_free(&out);
+    return out.at;
 }
 
 void phasor_free(void *text)

@@ -9,6 +9,7 @@
 #include "call/workspace.h"
 
 #include "base/log.h"
+#include "load/string_map.h"
 #include "rewrite/rewrite.h"
 
 #include <string.h>
@@ -326,26 +327,63 @@ const char *phasor_program_device(const phasor_program *program)
 
 /* -- what cannot be run ------------------------------------------------------------------------ */
 
-static bool said_before(const struct refusal_list *list, size_t i)
+/* The refusals of one unknown operator: the first, the last so far, and how many. */
+struct unknown {
+    size_t first, last;
+    int count;
+};
+
+/* next[i]: the next refusal of the same operator as i; 0: none. */
+struct unknowns {
+    struct string_map numbers; /* operator -> its place in the list */
+    ARRAY(struct unknown) list;
+    size_t *next;
+};
+
+static phasor_status unknown_add(struct unknowns *u, const char *target, size_t i)
 {
-    for (size_t k = 0; k < i; k++)
-        if (list->at[k].unknown && strcmp(list->at[k].target, list->at[i].target) == 0)
-            return true;
-    return false;
+    uint32_t number = (uint32_t)u->list.count;
+    bool fresh;
+    if (!string_map_add(&u->numbers, target, number, &fresh))
+        return fail_memory();
+    if (fresh)
+        return array_push(&u->list, ((struct unknown){i, i, 1})) ? PHASOR_OK : fail_memory();
+    string_map_find(&u->numbers, target, &number);
+    struct unknown *unknown = &u->list.at[number];
+    u->next[unknown->last] = i;
+    unknown->last = i;
+    unknown->count++;
+    return PHASOR_OK;
 }
 
 /* "aten.fft_fft.default, 2 times: no rule for this operator\n    fft_fft, rope.py:29" */
-static void unknown_print(const struct refusal_list *list, size_t first, struct text *out)
+static void unknown_print(const struct refusal *refusals, const struct unknowns *u,
+                          const struct unknown *unknown, struct text *out)
 {
-    int count = 0;
-    for (size_t k = first; k < list->count; k++)
-        count += list->at[k].unknown && strcmp(list->at[k].target, list->at[first].target) == 0;
-    text_format(out, "\n  %s, %d time%s: %s", list->at[first].target, count, count == 1 ? "" : "s",
-                list->at[first].reason);
-    for (size_t k = first; k < list->count; k++)
-        if (list->at[k].unknown && strcmp(list->at[k].target, list->at[first].target) == 0)
-            text_format(out, "\n    %s, %s", list->at[k].node,
-                        list->at[k].line ? list->at[k].line : "no source line in the file");
+    const struct refusal *first = &refusals[unknown->first];
+    text_format(out, "\n  %s, %d time%s: %s", first->target, unknown->count,
+                unknown->count == 1 ? "" : "s", first->reason);
+    size_t i = unknown->first;
+    do {
+        text_format(out, "\n    %s, %s", refusals[i].node,
+                    refusals[i].line ? refusals[i].line : "no source line in the file");
+        i = u->next[i];
+    } while (i);
+}
+
+static phasor_status unknowns_print(const struct refusal_list *list, struct text *out)
+{
+    struct unknowns u = {.next = memory_new(list->count * sizeof *u.next)};
+    phasor_status status = u.next ? PHASOR_OK : fail_memory();
+    for (size_t i = 0; status == PHASOR_OK && i < list->count; i++)
+        if (list->at[i].unknown)
+            status = unknown_add(&u, list->at[i].target, i);
+    for (size_t k = 0; status == PHASOR_OK && k < u.list.count; k++)
+        unknown_print(list->at, &u, &u.list.at[k], out);
+    string_map_free(&u.numbers);
+    array_free(&u.list);
+    memory_free(u.next);
+    return status == PHASOR_OK ? text_status(out) : status;
 }
 
 phasor_status program_check_runnable(const struct phasor_program *program)
@@ -354,12 +392,11 @@ phasor_status program_check_runnable(const struct phasor_program *program)
     const char *name = program_logical(program)->name;
     if (program->unknown) {
         struct text all = {0};
-        for (size_t i = 0; i < list->count; i++)
-            if (list->at[i].unknown && !said_before(list, i))
-                unknown_print(list, i, &all);
-        const phasor_status status =
-            fail(PHASOR_ERROR_REFUSED, "%s has operators or dtypes that Phasor does not know:%s",
-                 name, text_get(&all));
+        phasor_status status = unknowns_print(list, &all);
+        if (status == PHASOR_OK)
+            status = fail(PHASOR_ERROR_REFUSED,
+                          "%s has operators or dtypes that Phasor does not know:%s", name,
+                          text_get(&all));
         text_free(&all);
         return status;
     }

@@ -10,6 +10,9 @@
  */
 #include "rewrite/rewrite.h"
 
+#include "base/hash.h"
+#include "base/intern.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +24,10 @@ struct scan {
     const struct graph *graph;
     bool executorch;
     struct refusal_list *list;
-    size_t first; /* of this scan's refusals in the list */
+    struct intern listed;   /* operators of the file that this scan has refused: `origins` */
+    struct intern branches; /* the same, of the branches of a cond */
+    ARRAY(const struct origin *) origins;
+    ARRAY(const char *) branch_names;
     phasor_status status;
 };
 
@@ -36,11 +42,66 @@ static bool is_same_origin(const struct origin *a, const struct origin *b)
     return a == b || (a && b && strcmp(a->node, b->node) == 0 && strcmp(a->target, b->target) == 0);
 }
 
+static uint64_t text_hash(const char *text)
+{
+    return hash_bytes(text, strlen(text)).low;
+}
+
+static uint64_t origin_hash(const void *pool, uint32_t number)
+{
+    const struct origin *origin = ((const struct origin *const *)pool)[number];
+    return intern_mixed(intern_mix(text_hash(origin->node), text_hash(origin->target)));
+}
+
+static uint64_t branch_hash(const void *pool, uint32_t number)
+{
+    return text_hash(((const char *const *)pool)[number]);
+}
+
 static bool is_listed(const struct scan *scan, const struct origin *origin)
 {
-    for (size_t i = scan->list->count; origin && i > scan->first; i--)
-        if (is_same_origin(scan->list->at[i - 1].origin, origin))
+    const struct intern *table = &scan->listed;
+    if (!origin || !table->size)
+        return false;
+    for (size_t slot = intern_slot(table, origin_hash(&origin, 0)); table->at[slot];
+         slot = intern_next(table, slot))
+        if (is_same_origin(scan->origins.at[table->at[slot] - 1], origin))
             return true;
+    return false;
+}
+
+static void list_origin(struct scan *scan, const struct origin *origin)
+{
+    const size_t count = scan->origins.count;
+    if (!origin || is_listed(scan, origin))
+        return;
+    if (!intern_room(&scan->listed, count, origin_hash, scan->origins.at) ||
+        !array_push(&scan->origins, origin)) {
+        scan->status = fail_memory();
+        return;
+    }
+    size_t slot = intern_slot(&scan->listed, origin_hash(&origin, 0));
+    while (scan->listed.at[slot])
+        slot = intern_next(&scan->listed, slot);
+    scan->listed.at[slot] = (uint32_t)count + 1;
+}
+
+/* Whether the branch is listed already; it is from now on. */
+static bool list_branch(struct scan *scan, const char *branch)
+{
+    const size_t count = scan->branch_names.count;
+    if (!intern_room(&scan->branches, count, branch_hash, scan->branch_names.at)) {
+        scan->status = fail_memory();
+        return true;
+    }
+    size_t slot = intern_slot(&scan->branches, text_hash(branch));
+    for (; scan->branches.at[slot]; slot = intern_next(&scan->branches, slot))
+        if (strcmp(scan->branch_names.at[scan->branches.at[slot] - 1], branch) == 0)
+            return true;
+    if (array_push(&scan->branch_names, branch))
+        scan->branches.at[slot] = (uint32_t)count + 1;
+    else
+        scan->status = fail_memory();
     return false;
 }
 
@@ -56,6 +117,8 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct scan *scan, stru
     refusal.reason = arena_string(scan->graph->arena, reason);
     if (scan->status == PHASOR_OK && (!refusal.reason || !array_push(scan->list, refusal)))
         scan->status = fail_memory();
+    if (scan->status == PHASOR_OK)
+        list_origin(scan, refusal.origin);
 }
 
 static struct refusal refusal_of(const struct node *node)
@@ -171,10 +234,8 @@ static bool refuse_branch(struct scan *scan, const struct node *node)
     const char *branch = node->origin ? node->origin->branch : NULL;
     if (!scan->executorch || !branch)
         return false;
-    for (size_t i = scan->first; i < scan->list->count; i++)
-        if (strcmp(scan->list->at[i].target, "cond") == 0 &&
-            strcmp(scan->list->at[i].node, branch) == 0)
-            return true;
+    if (list_branch(scan, branch))
+        return true;
     struct refusal refusal = refusal_of(node);
     refusal.target = "cond";
     refusal.node = branch;
@@ -287,14 +348,16 @@ static void refuse_buffers(struct scan *scan)
 phasor_status refuse_graph(const struct graph *graph, phasor_rules rules,
                            struct refusal_list *refusals)
 {
-    struct scan scan = {.graph = graph,
-                        .executorch = rules == PHASOR_RULES_EXECUTORCH,
-                        .list = refusals,
-                        .first = refusals->count};
+    struct scan scan = {
+        .graph = graph, .executorch = rules == PHASOR_RULES_EXECUTORCH, .list = refusals};
     refuse_inputs(&scan);
     for (size_t v = 1; v < graph->nodes.count; v++)
         refuse_node(&scan, &graph->nodes.at[v]);
     refuse_buffers(&scan);
     refuse_outputs(&scan);
+    intern_free(&scan.listed);
+    intern_free(&scan.branches);
+    array_free(&scan.origins);
+    array_free(&scan.branch_names);
     return scan.status;
 }

@@ -55,6 +55,43 @@ done
 expect_exit 0 check "$CASES/qk_rope_f32/core.pt2"
 expect_output 'can be rewritten and run'
 
+# the time is linear in what is unknown, whether each operator is another or all are one
+many_unknown() { # FILE, an awk expression of i: the operator
+    {
+        printf 'phasor 1 "many"\ninput x: f32[3]\noutput u0: f32[3]\n\n'
+        awk "BEGIN { for (i = 0; i < 20000; i++)
+            printf \"u%d = unknown(x) text=\\\"aten.%s.default\\\" sizes=[3] : f32[3]    #: aten.%s.default @ a.py:%d\\n\", i, $2, $2, i }"
+    } >"$1"
+}
+many_unknown "$scratch/different.phasor" '"mystery_" i'
+many_unknown "$scratch/same.phasor" '"mystery"'
+for program in different same; do
+    started=$SECONDS
+    expect_exit 3 check "$scratch/$program.phasor" --log off
+    expect_output 'u19999, a.py:19999'
+    claims=$((claims + 1))
+    [ $((SECONDS - started)) -lt 8 ] || say_failure "$((SECONDS - started)) s for 20000 unknown operators"
+done
+expect_output '20000  aten.mystery.default: '
+
+# what a terminal would obey is shown, not obeyed: of names, operators and source lines, on both streams
+escape=$(printf '\033') csi=$(printf '\302\233')
+printf 'phasor 1 "evil"\ninput x: f32[3]\noutput u: f32[3]\n\nu = unknown(x) text="aten.a%s[31mb.default" sizes=[3] : f32[3]    #: aten.x @ %s]0;title \303\251 %s2J.py:7\n' \
+    "$escape" "$escape" "$csi" >"$scratch/evil.phasor"
+for arguments in "check" "show --stage loaded" "run"; do
+    last="$arguments evil.phasor"
+    claims=$((claims + 2))
+    "$PHASOR" $arguments "$scratch/evil.phasor" --log warning >"$scratch/out" 2>"$scratch/err" </dev/null
+    ! grep -q -e "$escape" -e "$csi" "$scratch/out" "$scratch/err" || say_failure "an escape sequence comes through"
+    cat "$scratch/out" "$scratch/err" | grep -q '\\x1b' || say_failure "the escape is not shown"
+done
+expect_exit 3 check "$scratch/evil.phasor"
+expect_output 'é'
+expect_output 'x9b2J'
+expect_message 'x1b'
+expect_exit 3 check "$scratch/evil.phasor" --json
+expect_output 'u001b'
+
 # files that are no programs
 expect_exit 4 check "$scratch/nothing.pt2"
 expect_message 'nothing.pt2'

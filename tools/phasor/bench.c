@@ -121,59 +121,59 @@ static int firsts_measure(const struct settings *settings, const struct opened *
 void bench_print_times(const char *name, const phasor_times *times)
 {
     if (times->count > 0)
-        printf("%-12s %10.2f us   p90 %.2f, p99 %.2f, max %.2f (%" PRId64 ")", name, times->p50,
-               times->p90, times->p99, times->max, times->count);
+        say("%-12s %10.2f us   p90 %.2f, p99 %.2f, max %.2f (%" PRId64 ")", name, times->p50,
+            times->p90, times->p99, times->max, times->count);
 }
 
 static void print_device(const phasor_bench_result *warm)
 {
     bench_print_times("device", &warm->device);
-    printf("\n             %.0f GB/s", bench_rate(warm->bytes, warm->device.p50));
+    say("\n             %.0f GB/s", bench_rate(warm->bytes, warm->device.p50));
     if (warm->copy.count > 0)
-        printf(", %.3f of a copy", warm->copy.p50 / warm->device.p50);
-    printf("\n");
+        say(", %.3f of a copy", warm->copy.p50 / warm->device.p50);
+    say("\n");
     if (warm->copy.count == 0)
         return;
     bench_print_times("copy", &warm->copy);
-    printf("\n             %.0f GB/s, the faster of cuMemcpyAsync (%.2f us)",
-           bench_rate(warm->bytes, warm->copy.p50), warm->copy_driver.p50);
+    say("\n             %.0f GB/s, the faster of cuMemcpyAsync (%.2f us)",
+        bench_rate(warm->bytes, warm->copy.p50), warm->copy_driver.p50);
     if (warm->copy_kernel.count > 0)
-        printf(" and a kernel (%.2f us)", warm->copy_kernel.p50);
-    printf("\n");
+        say(" and a kernel (%.2f us)", warm->copy_kernel.p50);
+    say("\n");
 }
 
 static void print_host(const phasor_bench_result *warm)
 {
     bench_print_times("host", &warm->host);
-    printf("\n");
+    say("\n");
     if (warm->launch.count == 0)
         return;
     bench_print_times("bare launch", &warm->launch);
-    printf("\n             a call costs %.2f us more\n", warm->host.p50 - warm->launch.p50);
+    say("\n             a call costs %.2f us more\n", warm->host.p50 - warm->launch.p50);
 }
 
 static void print_firsts(const struct bench_figures *figures)
 {
-    printf("first call   %10.2f ms   in this process: %" PRIu64 " compiled, %" PRIu64
-           " from the cache\n",
-           figures->warm.first * 1e-3, figures->warm.compiled, figures->warm.cache_hits);
+    say("first call   %10.2f ms   in this process: %" PRIu64 " compiled, %" PRIu64
+        " from the cache\n",
+        figures->warm.first * 1e-3, figures->warm.compiled, figures->warm.cache_hits);
     if (figures->cold > 0)
-        printf("             %10.2f ms   with an empty cache; NVRTC alone %.2f ms\n",
-               figures->cold * 1e-3, figures->cold_compiler * 1e-3);
+        say("             %10.2f ms   with an empty cache; NVRTC alone %.2f ms\n",
+            figures->cold * 1e-3, figures->cold_compiler * 1e-3);
     if (figures->cached > 0)
-        printf("             %10.2f ms   with a filled cache\n", figures->cached * 1e-3);
-    printf("loading      %10.2f ms   of the program\n", figures->load_ms);
+        say("             %10.2f ms   with a filled cache\n", figures->cached * 1e-3);
+    say("loading      %10.2f ms   of the program\n", figures->load_ms);
 }
 
 static void figures_print(const struct bench_figures *figures)
 {
     const phasor_bench_result *warm = &figures->warm;
-    printf("%s\n%s, %s: %d kernel%s", figures->title, figures->device, warm->mode, warm->kernels,
-           warm->kernels == 1 ? "" : "s");
+    say("%s\n%s, %s: %d kernel%s", figures->title, figures->device, warm->mode, warm->kernels,
+        warm->kernels == 1 ? "" : "s");
     if (warm->setup_kernels > 0)
-        printf(" and %d once for these sizes", warm->setup_kernels);
-    printf(", %" PRId64 " bytes a call, %d set%s of %" PRId64 " bytes in turn\n", warm->bytes,
-           warm->sets, warm->sets == 1 ? "" : "s", warm->set_bytes);
+        say(" and %d once for these sizes", warm->setup_kernels);
+    say(", %" PRId64 " bytes a call, %d set%s of %" PRId64 " bytes in turn\n", warm->bytes,
+        warm->sets, warm->sets == 1 ? "" : "s", warm->set_bytes);
     if (warm->device.count > 0)
         print_device(warm);
     print_host(warm);

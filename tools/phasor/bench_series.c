@@ -218,20 +218,20 @@ static void line_print(const char *name, const phasor_times *times)
     if (times->count == 0)
         return;
     bench_print_times(name, times);
-    printf("\n");
+    say("\n");
 }
 
 static void series_print(const struct series_figures *figures)
 {
-    printf("%s, %s: %d calls, %d lengths, %" PRIu64 " compiled, %" PRIu64 " from the cache\n",
-           figures->device, figures->mode, figures->count, figures->lengths,
-           figures->counters.compiled, figures->counters.cache_hits);
-    printf("%-12s %10.2f us\n", "first call", figures->first);
+    say("%s, %s: %d calls, %d lengths, %" PRIu64 " compiled, %" PRIu64 " from the cache\n",
+        figures->device, figures->mode, figures->count, figures->lengths,
+        figures->counters.compiled, figures->counters.cache_hits);
+    say("%-12s %10.2f us\n", "first call", figures->first);
     line_print("other calls", &figures->all);
     line_print(" first time", &figures->first_time);
     line_print(" repeated", &figures->repeated);
     if (figures->slow > 0)
-        printf("%-12s %10d calls\n", "over 2 ms", figures->slow);
+        say("%-12s %10d calls\n", "over 2 ms", figures->slow);
 }
 
 static void series_print_json(const struct series_figures *figures)

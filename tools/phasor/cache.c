@@ -26,7 +26,7 @@ static int text_print(phasor_status status, char *text)
 {
     TRY_LIBRARY(status);
     const size_t length = strlen(text);
-    fputs(text, stdout);
+    say("%s", text);
     if (length > 0 && text[length - 1] != '\n')
         fputc('\n', stdout);
     phasor_free(text);
@@ -61,7 +61,7 @@ static int show_run(const struct cache_call *call)
 
 static int path_run(const struct cache_call *call)
 {
-    puts(phasor_cache_path(call->runtime));
+    say("%s\n", phasor_cache_path(call->runtime));
     return PHASOR_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "json.h"
 #include "open.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int refusal_at(const phasor_program *program, int i, phasor_refusal *out)
@@ -15,47 +16,77 @@ static int refusal_at(const phasor_program *program, int i, phasor_refusal *out)
     return report_library(phasor_program_refused(program, i, out));
 }
 
-static bool refusal_same(const phasor_refusal *a, const phasor_refusal *b)
+/* A refusal and the group it is listed in, which its first place names. */
+struct place {
+    phasor_refusal refusal;
+    int index, first;
+};
+
+static int reason_compare(const struct place *a, const struct place *b)
 {
-    return strcmp(a->target, b->target) == 0 && strcmp(a->reason, b->reason) == 0;
+    const int order = strcmp(a->refusal.target, b->refusal.target);
+    return order ? order : strcmp(a->refusal.reason, b->refusal.reason);
 }
 
-/* Prints the places of the group that refusal `first` begins; nothing when an earlier one began it.
- */
-static int group_print(const phasor_program *program, int first)
+/* Those of a group side by side, in program order. */
+static int place_compare(const void *a, const void *b)
 {
-    phasor_refusal head, other;
-    int times = 0;
-    TRY(refusal_at(program, first, &head));
-    for (int i = 0; i < phasor_program_refused_count(program); i++) {
-        TRY(refusal_at(program, i, &other));
-        if (!refusal_same(&head, &other))
-            continue;
-        if (i < first)
-            return PHASOR_OK;
-        times++;
+    const struct place *x = a, *y = b;
+    const int order = reason_compare(x, y);
+    return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+/* Groups by their first places. */
+static int group_compare(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    return x->first != y->first ? (x->first > y->first) - (x->first < y->first)
+                                : (x->index > y->index) - (x->index < y->index);
+}
+
+static int places_collect(const phasor_program *program, struct place *places, int count)
+{
+    for (int i = 0; i < count; i++) {
+        places[i].index = i;
+        TRY(refusal_at(program, i, &places[i].refusal));
     }
-    printf("%5d  %s: %s\n", times, head.target, head.reason);
-    for (int i = first; i < phasor_program_refused_count(program); i++) {
-        TRY(refusal_at(program, i, &other));
-        if (refusal_same(&head, &other))
-            printf("       %s, %s\n", other.node,
-                   other.line ? other.line : "the file has no source line for it");
-    }
+    qsort(places, (size_t)count, sizeof *places, place_compare);
+    for (int i = 0; i < count; i++)
+        places[i].first = i > 0 && reason_compare(&places[i - 1], &places[i]) == 0
+                              ? places[i - 1].first
+                              : places[i].index;
+    qsort(places, (size_t)count, sizeof *places, group_compare);
     return PHASOR_OK;
+}
+
+static void places_print(const struct place *places, int count)
+{
+    for (int i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && places[end].first == places[i].first; end++)
+            continue;
+        say("%5d  %s: %s\n", end - i, places[i].refusal.target, places[i].refusal.reason);
+        for (int k = i; k < end; k++)
+            say("       %s, %s\n", places[k].refusal.node,
+                places[k].refusal.line ? places[k].refusal.line
+                                       : "the file has no source line for it");
+    }
 }
 
 static int check_print(const phasor_program *program, const char *path)
 {
     const int refused = phasor_program_refused_count(program);
     if (refused == 0) {
-        printf("%s: can be rewritten and run\n", path);
+        say("%s: can be rewritten and run\n", path);
         return PHASOR_OK;
     }
-    printf("%s: cannot be rewritten\n", path);
-    for (int i = 0; i < refused; i++)
-        TRY(group_print(program, i));
-    return PHASOR_OK;
+    struct place *places = memory_need((size_t)refused, sizeof *places);
+    const int status = places_collect(program, places, refused);
+    if (status == PHASOR_OK) {
+        say("%s: cannot be rewritten\n", path);
+        places_print(places, refused);
+    }
+    free(places);
+    return status;
 }
 
 static int check_print_json(const phasor_program *program)

@@ -12,7 +12,7 @@ int doctor_command(const struct settings *settings)
     char *text;
     const phasor_options options = options_from(settings);
     TRY_LIBRARY(phasor_doctor(&options, settings->json, &text));
-    fputs(text, stdout);
+    say("%s", text);
     if (*text && text[strlen(text) - 1] != '\n')
         fputc('\n', stdout);
     phasor_free(text);

@@ -6,13 +6,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void print(FILE *out, const char *before, const char *format, va_list arguments,
+                  const char *after)
+{
+    char *raw = NULL, *text = NULL;
+    if (vasprintf(&raw, format, arguments) >= 0)
+        text = phasor_printable(raw);
+    if (text)
+        fprintf(out, "%s%s%s", before, text, after);
+    else
+        fputs("phasor: out of memory\n", stderr);
+    phasor_free(text);
+    free(raw);
+}
+
+void say(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print(stdout, "", format, arguments, "");
+    va_end(arguments);
+}
+
 static void line_print(const char *format, va_list arguments)
 {
-    flockfile(stderr);
-    fputs("phasor: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    funlockfile(stderr);
+    print(stderr, "phasor: ", format, arguments, "\n");
 }
 
 int report_failure(int status, const char *format, ...)

@@ -26,6 +26,9 @@ int report_failure(int status, const char *format, ...) __attribute__((format(pr
 int report_library(phasor_status status);
 void report_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* printf for people: what comes from files goes through here, and never to a terminal as it is. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Zeroed memory; the command ends with exit code 8 when there is none. 0 bytes are allowed. */
 void *memory_need(size_t count, size_t size);
 /* Makes room for one more element behind `count` of them; the new room is not zeroed. */

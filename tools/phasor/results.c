@@ -136,35 +136,35 @@ int results_compare(struct results *results, const phasor_tensors *expected, dou
 
 /* -- printing ---------------------------------------------------------------------------------- */
 
-void value_print(const phasor_value *value, FILE *out)
+void value_print(const phasor_value *value)
 {
     switch (value->kind) {
-    case PHASOR_INT: fprintf(out, "%" PRId64, value->integer); break;
-    case PHASOR_FLOAT: fprintf(out, "%.17g", value->real); break;
-    case PHASOR_BOOL: fputs(value->boolean ? "True" : "False", out); break;
-    case PHASOR_STRING: fprintf(out, "'%s'", value->string); break;
+    case PHASOR_INT: say("%" PRId64, value->integer); break;
+    case PHASOR_FLOAT: say("%.17g", value->real); break;
+    case PHASOR_BOOL: say("%s", value->boolean ? "True" : "False"); break;
+    case PHASOR_STRING: say("'%s'", value->string); break;
     case PHASOR_TENSOR:
-        fprintf(out, "%s[", dtype_name(value->tensor->dtype));
+        say("%s[", dtype_name(value->tensor->dtype));
         for (int i = 0; i < value->tensor->ndim; i++)
-            fprintf(out, "%s%" PRId64, i ? ", " : "", value->tensor->shape[i]);
-        fputc(']', out);
+            say("%s%" PRId64, i ? ", " : "", value->tensor->shape[i]);
+        say("]");
         break;
-    default: fputs("None", out);
+    default: say("None");
     }
 }
 
-void results_print(const struct results *results, FILE *out)
+void results_print(const struct results *results)
 {
     for (int i = 0; i < results->count; i++) {
         const struct result *result = &results->at[i];
-        fprintf(out, "output_%d  %s: ", i, result->name);
-        value_print(&result->value, out);
+        say("output_%d  %s: ", i, result->name);
+        value_print(&result->value);
         if (results->compared && result->comparison.measured)
-            fprintf(out, "  max abs %.3g, max rel %.3g", result->comparison.max_abs,
-                    result->comparison.max_rel);
+            say("  max abs %.3g, max rel %.3g", result->comparison.max_abs,
+                result->comparison.max_rel);
         if (results->compared)
-            fputs(result->comparison.match ? "  matches" : "  DIFFERS", out);
-        fputc('\n', out);
+            say("%s", result->comparison.match ? "  matches" : "  DIFFERS");
+        say("\n");
     }
 }
 

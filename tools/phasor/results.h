@@ -35,6 +35,6 @@ int results_write(const struct results *results, const char *path);
 int results_compare(struct results *results, const phasor_tensors *expected, double rtol,
                     double atol);
 
-void results_print(const struct results *results, FILE *out);
-void value_print(const phasor_value *value, FILE *out); /* "f32[2, 17]", "5", "'mean'", "None" */
+void results_print(const struct results *results);
+void value_print(const phasor_value *value); /* "f32[2, 17]", "5", "'mean'", "None" */
 void results_print_json(const struct results *results, struct json *json);

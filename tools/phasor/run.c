@@ -110,13 +110,13 @@ static void run_print_json(const struct run_figures *figures, const struct resul
 
 static void run_print(const struct run_figures *figures, const struct results *results)
 {
-    results_print(results, stdout);
-    printf("%s, %s: %d kernel%s", figures->device, figures->info.mode, figures->info.kernels,
-           figures->info.kernels == 1 ? "" : "s");
+    results_print(results);
+    say("%s, %s: %d kernel%s", figures->device, figures->info.mode, figures->info.kernels,
+        figures->info.kernels == 1 ? "" : "s");
     if (figures->info.setup_kernels > 0)
-        printf(" and %d once for these sizes", figures->info.setup_kernels);
-    printf(", %llu compiled, %llu from the cache\n", (unsigned long long)figures->counters.compiled,
-           (unsigned long long)figures->counters.cache_hits);
+        say(" and %d once for these sizes", figures->info.setup_kernels);
+    say(", %llu compiled, %llu from the cache\n", (unsigned long long)figures->counters.compiled,
+        (unsigned long long)figures->counters.cache_hits);
 }
 
 /* -- the command ------------------------------------------------------------------------------- */

@@ -29,7 +29,7 @@ static bool path_is_program(const char *path)
 static int text_write(const char *text, const char *path)
 {
     if (!path) {
-        fputs(text, stdout);
+        say("%s", text);
         return PHASOR_OK;
     }
     FILE *file = fopen(path, "w");

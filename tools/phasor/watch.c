@@ -172,7 +172,7 @@ static void change_wait(const struct settings *settings, struct snapshot *before
         struct snapshot now = snapshot_take(settings);
         const struct seen *changed = snapshot_change(before, &now);
         if (changed) {
-            printf("\n%s has changed\n", changed->path);
+            say("\n%s has changed\n", changed->path);
             fflush(stdout);
             snapshot_settle(settings, &now);
             snapshot_free(before);
@@ -207,21 +207,21 @@ static void round_time(const struct settings *settings, struct round *round)
 static void microseconds_print(double time)
 {
     if (time < 1e3)
-        printf("%.2f us", time);
+        say("%.2f us", time);
     else
-        printf("%.2f ms", time * 1e-3);
+        say("%.2f ms", time * 1e-3);
 }
 
 static void time_print(const char *name, double now, const double *before)
 {
-    printf("%-14s ", name);
+    say("%-14s ", name);
     microseconds_print(now);
     if (before && *before > 0) {
-        printf(", was ");
+        say(", was ");
         microseconds_print(*before);
-        printf(", %+.0f %%", (now / *before - 1) * 100);
+        say(", %+.0f %%", (now / *before - 1) * 100);
     }
-    printf("\n");
+    say("\n");
 }
 
 static void times_print(const char *name, const phasor_times *now, const phasor_times *before)
@@ -251,27 +251,26 @@ static void tensor_print(const DLTensor *now, const DLTensor *before,
     tensor_elements(now, &elements); /* of a tensor that is in memory */
     const int64_t different = elements_differ(now, before, elements);
     if (different == 0)
-        printf("the same bits as before\n");
+        say("the same bits as before\n");
     else
-        printf("%" PRId64 " of %" PRId64
-               " elements differ from before, max abs %.3g, max rel %.3g\n",
-               different, elements, comparison->max_abs, comparison->max_rel);
+        say("%" PRId64 " of %" PRId64 " elements differ from before, max abs %.3g, max rel %.3g\n",
+            different, elements, comparison->max_abs, comparison->max_rel);
 }
 
 static int output_print(int i, const phasor_value *now, const phasor_value *before)
 {
     struct comparison comparison;
     TRY(compare_values(now, before, 0, 0, &comparison));
-    printf("output_%-7d ", i);
+    say("output_%-7d ", i);
     if (now->kind == PHASOR_TENSOR && comparison.measured) {
         tensor_print(now->tensor, before->tensor, &comparison);
     } else if (comparison.match) {
-        printf("the same as before\n");
+        say("the same as before\n");
     } else {
-        value_print(now, stdout);
-        printf(", was ");
-        value_print(before, stdout);
-        printf("\n");
+        value_print(now);
+        say(", was ");
+        value_print(before);
+        say("\n");
     }
     return PHASOR_OK;
 }
@@ -282,9 +281,9 @@ static void outputs_print(const struct results *now, const struct results *befor
     for (int i = 0; i < both; i++)
         output_print(i, &now->at[i].value, &before->at[i].value);
     for (int i = both; i < now->count; i++)
-        printf("output_%-7d is new\n", i);
+        say("output_%-7d is new\n", i);
     for (int i = both; i < before->count; i++)
-        printf("output_%-7d is gone\n", i);
+        say("output_%-7d is gone\n", i);
 }
 
 /* before: NULL at the first time. */
