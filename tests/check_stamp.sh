@@ -26,7 +26,7 @@ stamp_of_copy() {
 ours=$("$phasor" --version | sed -n 's/^generator //p')
 expect "the stamp has 32 digits: $ours" test ${#ours} = 32
 expect "the same sources elsewhere have another stamp" test "$(stamp_of_copy)" = "$ours"
-for source in graph/ops.def load/aten_view.c rewrite/pair.c plan/layout.c codegen/emit.c executable/recipe.c; do
+for source in graph/ops.def load/aten_view.c rewrite/pair.c graph/layout.c codegen/emit.c executable/recipe.c; do
     cp "$copy/src/$source" "$scratch/kept"
     echo '/* changed */' >>"$copy/src/$source"
     expect "$source was changed, the stamp was not" test "$(stamp_of_copy)" != "$ours"
@@ -36,7 +36,7 @@ for source in src/device/device.c src/compile/nvrtc.c cache/store.c tools/phasor
     echo '/* changed */' >>"$copy/$source"
 done
 mkdir "$copy/src/plan/room"
-mv "$copy/src/plan/layout.c" "$copy/src/plan/room/renamed.c"
+mv "$copy/src/graph/layout.c" "$copy/src/plan/room/renamed.c"
 expect "what decides no plan, or a file's name, changed the stamp" test "$(stamp_of_copy)" = "$ours"
 
 # -- what becomes of plans ---------------------------------------------------------------------------
