@@ -4,6 +4,12 @@ if(NOT PHASOR_SANITIZE)
     add_test(NAME layers COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_layers.sh)
 endif()
 
+# Verifiers in a release build: a status where PHASOR_VERIFY=1 asks for it, and nothing otherwise.
+add_executable(verify_release verify_release.c ${CMAKE_SOURCE_DIR}/src/base/verify.c)
+target_compile_options(verify_release PRIVATE -UPHASOR_CHECKED -DNDEBUG)
+target_link_libraries(verify_release PRIVATE phasor_flags phasor_graph)
+add_test(NAME verify_release COMMAND verify_release)
+
 # The core of the tests in a host that set a locale, a rounding mode and the like.
 add_test(NAME host_habits COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_host.sh ${CMAKE_CURRENT_BINARY_DIR})
 set_tests_properties(host_habits PROPERTIES TIMEOUT 3600)

@@ -218,6 +218,9 @@ bool graph_same_shape(const struct graph *graph, value a, value b); /* by values
  * inferred, names unique, outputs and written values of the right dtype and shape. The message
  * names the node. */
 phasor_status graph_verify(struct graph *graph);
+/* What each pass ends with: nothing, unless stages are verified (base/verify.h). The message names
+ * the pass too. */
+phasor_status graph_verify_after(struct graph *graph, const char *pass);
 
 /* Prints the graph as .phasor text. Data that is not inline is referred to by its name; the caller
  * writes it, contiguous. */

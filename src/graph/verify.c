@@ -3,6 +3,7 @@
  *     %7 = mul(%3, %9)        "rope: node mul_1 (mul): operand 1 is no earlier value"
  *
  * Each node is inferred again from its operands and compared with what it says of itself. */
+#include "base/verify.h"
 #include "graph/element.h"
 #include "graph/graph.h"
 #include "graph/infer.h"
@@ -286,4 +287,14 @@ phasor_status graph_verify(struct graph *graph)
             return verify_fail_slot(graph, "check", i, graph->checks.at[i].message,
                                     "its size is not in the pool");
     return PHASOR_OK;
+}
+
+phasor_status graph_verify_after(struct graph *graph, const char *pass)
+{
+    if (!verify_is_wanted())
+        return PHASOR_OK;
+    TRY(graph_status(graph)); /* what a file or a call can cause is no fault */
+    const phasor_status status = graph_verify(graph);
+    TRY(graph_status(graph));
+    return verify_result(status, pass);
 }

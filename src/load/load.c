@@ -158,6 +158,7 @@ static phasor_status text_load(const char *path, const char *text, struct loaded
     tensors_close(data.tensors);
     TRY(status);
     TRY(graph_status(&out->graph));
+    TRY(graph_verify_after(&out->graph, "load"));
     return refusals_find(out);
 }
 

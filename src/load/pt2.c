@@ -448,6 +448,8 @@ static phasor_status archive_load(struct archive *archive, const char *path, con
     fenv_t host;
     arithmetic_enter(&host);
     phasor_status status = program_read(&p, model);
+    if (status == PHASOR_OK)
+        status = graph_verify_after(&out->graph, "load");
     arithmetic_leave(&host);
     if (status != PHASOR_OK && out->sizes.status == PHASOR_ERROR_MEMORY)
         status = fail_memory(); /* sizes of 0 that stand for none misled it */

@@ -359,5 +359,6 @@ phasor_status bind_graph(struct plan *plan, const struct graph *real, const int6
         sizes_free(&plan->sizes);
         TRY(bind_once(plan, real, symbol_values, kinds, replacement));
     }
-    return check_conditions(&plan->graph);
+    TRY(check_conditions(&plan->graph));
+    return graph_verify_after(&plan->graph, "bind");
 }

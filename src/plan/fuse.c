@@ -147,12 +147,15 @@ static phasor_status map_store(struct fusion *f, value v, int buffer, bool setup
     return PHASOR_OK;
 }
 
-/* The base is put into the buffer first, unless it is there. */
+/* The base is put into the buffer first, unless it is there. Where it is in memory itself, others
+ * find it there, and not in what the copy stores. */
 static phasor_status scatter_store(struct fusion *f, value v, int buffer, bool setup)
 {
     const value base = fusion_node(f, v)->arguments[0];
+    const int kernel = f->kernel_of[base];
     if (f->plan->buffer_of[base] != buffer)
         TRY(kernel_add(f, KERNEL_MAP, 0, base, buffer, setup, f->plan->buffer_of[base] >= 0));
+    f->kernel_of[base] = kernel;
     return kernel_add(f, KERNEL_SCATTER, v, v, buffer, setup, false);
 }
 

@@ -96,7 +96,8 @@ phasor_status plan_make(const struct graph *logical, const struct graph *real,
     TRY(bind_check_outputs(logical, &plan->graph, call));
     TRY(layout_infer(&plan->graph, call, &plan->arena, &layouts));
     TRY(plan_fuse(plan, call, layouts, options));
-    return plan_memory(plan);
+    TRY(plan_memory(plan));
+    return plan_verify_after(plan, call);
 }
 
 void plan_free(struct plan *plan)

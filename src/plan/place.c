@@ -413,12 +413,26 @@ static phasor_status place_targets(struct fusion *f, const struct targets *targe
     return PHASOR_OK;
 }
 
+/* What is in memory of the call is there in a call alone: what depends on it is no table. */
+static void unhoist(struct fusion *f)
+{
+    for (value v = 1; v < f->graph->nodes.count; v++) {
+        const struct node *n = fusion_node(f, v);
+        const int buffer = f->plan->buffer_of[v];
+        f->setup[v] &= buffer < 0 || plan_buffer(f->plan, buffer)->kind == BUFFER_DATA;
+        for (int i = 0; i < n->argument_count; i++)
+            f->setup[v] &= f->setup[n->arguments[i]];
+    }
+}
+
 phasor_status place_all(struct fusion *f, struct targets *targets, struct targets *copies)
 {
     TRY(leaf_buffers(f));
     TRY(plan_changes(f, targets, copies));
     TRY(plan_outputs(f, targets));
-    return place_targets(f, targets, copies);
+    TRY(place_targets(f, targets, copies));
+    unhoist(f);
+    return PHASOR_OK;
 }
 
 /* Where a kept value that nobody outside sees goes. */

@@ -7,6 +7,7 @@
  *       -> fuse.c     which values are kept in memory, which kernel computes each of them
  *       -> steps.c    kernels and copies in order, with what each reads and writes
  *       -> memory.c   where values are kept
+ *       -> verify.c   while developing: whether all that holds
  *       -> struct plan; codegen adds source, name and geometry to each kernel
  *
  * For one rotation:  view_as_complex, mul, view_as_real, to  ->  one kernel "mul_to_bf16", buffers:
@@ -201,6 +202,11 @@ phasor_status plan_memory(struct plan *plan);
 phasor_status plan_make(const struct graph *logical, const struct graph *real,
                         const struct call_shape *call, const struct plan_options *options,
                         struct plan *plan);
+/* Everything that a plan promises: reads written before, lives, places, sizes, results complete
+ * (verify.c). The message names the step or the buffer. The second ends plan_make: nothing, unless
+ * stages are verified (base/verify.h). */
+phasor_status plan_verify(const struct plan *plan, const struct call_shape *call);
+phasor_status plan_verify_after(const struct plan *plan, const struct call_shape *call);
 void plan_free(struct plan *plan);
 /* Appends all that codegen reads of a plan but the values of its symbols. Before codegen. */
 phasor_status plan_signature(const struct plan *plan, struct text *out);

@@ -24,9 +24,15 @@ static phasor_status rewrite_real(const struct graph *real, struct graph *to)
     if (status == PHASOR_OK)
         status = rewrite_fold(real, &folded);
     if (status == PHASOR_OK)
+        status = graph_verify_after(&folded, "fold");
+    if (status == PHASOR_OK)
         status = rewrite_dot(&folded, &lowered);
     if (status == PHASOR_OK)
+        status = graph_verify_after(&lowered, "dot");
+    if (status == PHASOR_OK)
         status = rewrite_simplify(&lowered, to);
+    if (status == PHASOR_OK)
+        status = graph_verify_after(to, "simplify");
     graph_free(&folded);
     graph_free(&lowered);
     return status;
@@ -43,6 +49,8 @@ phasor_status rewrite_program(const struct graph *from, struct graph *to,
     phasor_status status = rewrite_between(to, &real);
     if (status == PHASOR_OK)
         status = rewrite_complex(from, &real, options, refusals, rewritten);
+    if (status == PHASOR_OK && *rewritten)
+        status = graph_verify_after(&real, "complex");
     if (status == PHASOR_OK && *rewritten)
         status = rewrite_real(&real, to);
     *rewritten = *rewritten && status == PHASOR_OK;
