@@ -101,7 +101,10 @@ static int kernel_to_join(const struct fusion *f, value v, int buffer, bool setu
     for (int k = (int)f->plan->kernels.count - 1; k >= 0 && k >= latest; k--) {
         const struct kernel *kernel = &f->plan->kernels.at[k];
         if (kernel->kind == KERNEL_MAP && kernel->setup == setup &&
-            kernel->store_count < STORES_MAX && !is_caller_memory(f, kernel->stores[0].buffer) &&
+            kernel->store_count < STORES_MAX &&
+            (fusion_node(f, v)->op != OP_concat ||
+             fusion_kernel_bytes(f, kernel) + fusion_source_bytes(f, v) <= SOURCE_MAX) &&
+            !is_caller_memory(f, kernel->stores[0].buffer) &&
             graph_same_shape(f->graph, kernel->stores[0].node, v) &&
             same_order(f, kernel->stores[0].buffer, buffer))
             return k;
@@ -277,13 +280,14 @@ phasor_status plan_fuse(struct plan *plan, const struct call_shape *call,
                        .kept = NEW(&plan->arena, bool, count),
                        .target = NEW(&plan->arena, bool, count),
                        .cost = NEW(&plan->arena, int, count),
+                       .length = NEW(&plan->arena, int, count),
                        .users = NEW(&plan->arena, int, count),
                        .kernel_of = NEW(&plan->arena, int, count),
                        .memory_of = NEW(&plan->arena, int, count)};
     struct targets targets = {0}, copies = {0};
     plan->buffer_of = NEW(&plan->arena, int, count);
-    if (!f.counts || !f.live || !f.setup || !f.kept || !f.target || !f.cost || !f.users ||
-        !f.kernel_of || !f.memory_of || !plan->buffer_of)
+    if (!f.counts || !f.live || !f.setup || !f.kept || !f.target || !f.cost || !f.length ||
+        !f.users || !f.kernel_of || !f.memory_of || !plan->buffer_of)
         return fail_memory();
     memset(f.kernel_of, -1, count * sizeof *f.kernel_of);
     memset(f.memory_of, -1, count * sizeof *f.memory_of);

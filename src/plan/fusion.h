@@ -25,6 +25,7 @@ struct fusion {
     bool *kept;           /* computed into memory by a kernel */
     bool *target;         /* kept because an output or a change shows it */
     int *cost;            /* of computing an element from what is kept */
+    int *length;          /* of its expression: how many values are computed from what is kept */
     int *users;           /* live readers */
     int *kernel_of;       /* kept value -> its kernel; -1 */
     bool *by_library;     /* products that a library makes */
@@ -50,6 +51,11 @@ static inline const struct node *fusion_node(const struct fusion *f, value v)
     return graph_node(f->graph, v);
 }
 
+/* An estimate of the source that computes v, which each element of a run writes out. */
+enum { SOURCE_MAX = 192 << 10 };
+int64_t fusion_source_bytes(const struct fusion *f, value v);
+/* The same of the lists that the kernel stores: other expressions have their limit in their cost. */
+int64_t fusion_kernel_bytes(const struct fusion *f, const struct kernel *kernel);
 int64_t fusion_count(const struct fusion *f, value v); /* elements */
 bool fusion_is_leaf(const struct fusion *f, value v);
 bool fusion_has_memory(const struct fusion *f, value v); /* input, state, data */

@@ -166,6 +166,48 @@ static bool is_joined_dearly(const struct fusion *f, value v, int64_t cost)
            f->users[v] > 1;
 }
 
+int64_t fusion_source_bytes(const struct fusion *f, value v)
+{
+    enum { RUN_BYTES = 16, VALUE_BYTES = 96 };
+    return (int64_t)f->length[v] * VALUE_BYTES * RUN_BYTES / dtype_size(fusion_node(f, v)->dtype);
+}
+
+int64_t fusion_kernel_bytes(const struct fusion *f, const struct kernel *kernel)
+{
+    int64_t nbytes = 0;
+    for (int s = 0; s < kernel->store_count; s++)
+        if (fusion_node(f, kernel->stores[s].node)->op == OP_concat)
+            nbytes += fusion_source_bytes(f, kernel->stores[s].node);
+    return nbytes;
+}
+
+/* A list of parts is as long as all of them together: those that would make it too long are kept. */
+static void shorten(struct fusion *f, value v)
+{
+    const struct node *n = fusion_node(f, v);
+    const bool is_list =
+        n->op == OP_concat && n->argument_count > 2; /* two have their costs' limit */
+    int64_t nbytes = 0;
+    for (int i = 0; is_list && i < n->argument_count; i++) {
+        const value shown = shown_by(f, n->arguments[i]);
+        nbytes += fusion_source_bytes(f, n->arguments[i]);
+        if (nbytes > SOURCE_MAX / 4 && !fusion_is_leaf(f, shown))
+            f->kept[shown] = true;
+    }
+}
+
+static void measure(struct fusion *f, value v)
+{
+    enum { LENGTH_MOST = 1 << 20 };
+    const struct node *n = fusion_node(f, v);
+    int64_t length = n->op == OP_concat ? n->argument_count : op_info[n->op].kind == KIND_MAP;
+    for (int i = 0; i < n->argument_count; i++) {
+        const value shown = shown_by(f, n->arguments[i]);
+        length += f->kept[shown] || fusion_is_leaf(f, shown) ? 0 : f->length[shown];
+    }
+    f->length[v] = length > LENGTH_MOST ? LENGTH_MOST : (int)length;
+}
+
 /* Index operands and sources of special kernels are traced like any other; their result is kept. */
 static void weigh(struct fusion *f, value v)
 {
@@ -173,6 +215,7 @@ static void weigh(struct fusion *f, value v)
         library_keep_operands(f, v);
     if (f->by_attention[v])
         attention_keep_operands(f, v);
+    shorten(f, v);
     const struct node *n = fusion_node(f, v);
     int64_t cost = op_info[n->op].kind == KIND_MAP ? op_info[n->op].cost : 0;
     for (int i = 0; i < n->argument_count; i++) {
@@ -184,6 +227,7 @@ static void weigh(struct fusion *f, value v)
     if (fusion_kind(n) != KERNEL_MAP || cost > COST_MAX || is_joined_dearly(f, v, cost))
         f->kept[v] = true;
     f->cost[v] = cost > COST_MAX ? COST_MAX : (int)cost;
+    measure(f, v);
 }
 
 static phasor_status check_supported(const struct fusion *f, value v)

@@ -54,6 +54,11 @@ static bool joins(const struct stepping *s, int first, int k)
         kernel->kind != KERNEL_MAP || before->setup != kernel->setup ||
         stores_in_place(s->f, before) || stores_in_place(s->f, kernel))
         return false;
+    int64_t nbytes = 0;
+    for (int i = first; i <= k; i++)
+        nbytes += fusion_kernel_bytes(s->f, &s->plan->kernels.at[i]);
+    if (nbytes > SOURCE_MAX)
+        return false;
     for (size_t i = 0; i < s->reads[k].count; i++) {
         const int stored_by = s->f->kernel_of[s->reads[k].at[i].node];
         if (stored_by >= first && stored_by != k)

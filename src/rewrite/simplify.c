@@ -6,6 +6,8 @@
  *     select(pair(re, im), the last axis, 1)  im
  *     cast(x : f32, f32)                      x
  *
+ *     concat(64 parts and more)               concat(concat(32 parts), ...): a planner can cut it
+ *
  * Values whose memory the caller sees stay as they are, and no two values become one: in the
  * program they are two tensors (a product with 1 is new memory). A rule must not change which
  * strides a result has.
@@ -127,11 +129,44 @@ static rule_function *const rules[OP_COUNT] = {
     [OP_permute] = rule_permute, [OP_reshape] = rule_reshape, [OP_select] = rule_select,
 };
 
+/* A list of many parts as lists of lists: each keeps the source of a kernel short. The last list,
+ * which has the name of all, stays the value that outputs show. */
+enum { PARTS_OF_LIST = 32, PARTS_MOST = 64 };
+
+static value split_concat(struct simplification *s, value v)
+{
+    const struct node node = *graph_node(s->from, v);
+    const int lists = (node.argument_count + PARTS_OF_LIST - 1) / PARTS_OF_LIST;
+    value *parts = memory_new((size_t)(node.argument_count + lists) * sizeof *parts);
+    if (!parts)
+        return graph_fail(s->to, PHASOR_ERROR_MEMORY, "out of memory");
+    int count = node.argument_count;
+    for (int i = 0; i < count; i++)
+        parts[i] = s->map[node.arguments[i]];
+    s->to->origin = node.origin;
+    while (count > PARTS_MOST) {
+        int list = 0;
+        for (int first = 0; first < count; first += PARTS_OF_LIST) {
+            const int length = count - first < PARTS_OF_LIST ? count - first : PARTS_OF_LIST;
+            parts[list++] = graph_concat(s->to, parts + first, length, node.attributes.axis);
+        }
+        count = list;
+    }
+    const value result = graph_concat(s->to, parts, count, node.attributes.axis);
+    s->to->origin = NULL;
+    if (result)
+        s->to->nodes.at[result].name = node.name;
+    memory_free(parts);
+    return result;
+}
+
 static value simplify_node(struct simplification *s, value v)
 {
     const struct node *node = graph_node(s->from, v);
     rule_function *const rule = s->pinned[v] ? NULL : rules[node->op];
     value result = 0;
+    if (node->op == OP_concat && node->argument_count > PARTS_MOST)
+        return split_concat(s, v);
     if (rule) {
         const value operand = s->map[node->arguments[0]];
         s->to->origin = node->origin;

@@ -65,4 +65,16 @@ expect_exit 0 cache list
 expect_exit 0 cache clear
 expect_exit 0 cache path --cache :memory:
 expect_output ':memory:'
+# a list of hundreds of tensors is several kernels, none of which has a source of hundreds of kilobytes
+{
+    printf 'phasor 1 "list"\ninput x: f32[3, 4]\noutput y: f32[1200, 4]\n\n'
+    awk 'BEGIN { for (i = 0; i < 400; i++) printf "m%d = add(x, x) : f32[3, 4]\n", i
+        printf "y = concat("; for (i = 0; i < 400; i++) printf "%sm%d", i ? ", " : "", i
+        print ") axis=0 : f32[1200, 4]" }'
+} >"$scratch/list.phasor"
+expect_exit 0 show "$scratch/list.phasor" --stage cuda --arch sm_90
+claims=$((claims + 1))
+longest=$(awk '/__global__/ { if (size > most) most = size; size = 0 } { size += length($0) + 1 }
+    END { print (size > most ? size : most) }' "$scratch/out")
+[ "$longest" -lt 150000 ] || say_failure "a kernel has $longest bytes of source"
 finish
