@@ -26,6 +26,13 @@
  * uses PHASOR_DL_BOOL with 8 bits, and takes uint8 for a bool input too. Complex tensors have
  * kDLComplex with 64 or 128 bits.
  *
+ * Structs. One that begins with `size` may have more fields in a later version: set it to its
+ * sizeof, also in those that a function fills in. 0, or more than this library knows, is
+ * PHASOR_ERROR_USAGE. The others stay as they are.
+ *
+ * NULL, where it is not said to be fine, is PHASOR_ERROR_USAGE; functions that return no status
+ * return 0, false or NULL for it.
+ *
  * A declaration that is not here is not part of the interface. */
 #ifndef PHASOR_H
 #define PHASOR_H
@@ -43,6 +50,13 @@ extern "C" {
 #define PHASOR_API __attribute__((visibility("default")))
 #else
 #define PHASOR_API
+#endif
+
+/* Before what C99 and C++ know as an extension only: an unnamed union. */
+#if defined(__GNUC__)
+#define PHASOR_EXTENSION __extension__
+#else
+#define PHASOR_EXTENSION
 #endif
 
 #define PHASOR_VERSION_MAJOR 0
@@ -126,7 +140,7 @@ typedef void phasor_log_callback(void *context, int level, const char *line);
 /* Asked between compiles; true stops the call with PHASOR_ERROR_INTERRUPTED. */
 typedef bool phasor_interrupt_callback(void *context);
 
-/* All zero means defaults. Strings are copied. */
+/* All zero but size means defaults. Strings are copied. */
 typedef struct phasor_options {
     size_t size; /* sizeof(phasor_options): lets fields be added */
     phasor_device_kind device;
@@ -214,7 +228,7 @@ typedef enum phasor_kind {
 
 typedef struct phasor_value {
     phasor_kind kind;
-    union {
+    PHASOR_EXTENSION union {
         DLTensor *tensor;
         DLManagedTensor *owned;
         int64_t integer;
@@ -251,6 +265,7 @@ typedef struct phasor_dim {
 /* What an input or output is. Valid as long as the program. Sizes are logical: a complex tensor has
  * no pair dim. */
 typedef struct phasor_spec {
+    size_t size;      /* sizeof(phasor_spec) */
     const char *name; /* the program's own: "q", "type_as_1" */
     phasor_kind kind; /* PHASOR_TENSOR for all tensors */
     DLDataType dtype; /* tensors */
@@ -269,6 +284,7 @@ PHASOR_API phasor_status phasor_program_output(const phasor_program *program, in
 
 /* One place that keeps the program from being rewritten or run. */
 typedef struct phasor_refusal {
+    size_t size;        /* sizeof(phasor_refusal) */
     const char *node;   /* "add_3" */
     const char *target; /* "aten.add.Tensor"; "input" or "output" for those */
     const char *reason;
@@ -304,6 +320,26 @@ PHASOR_API phasor_status phasor_program_sizes(const phasor_program *program,
  * unknown name. */
 PHASOR_API phasor_status phasor_program_dim(const phasor_program *program, const char *name,
                                             phasor_dim *out);
+
+enum { PHASOR_RANK_MAX = 16 };
+
+/* An output for given inputs. */
+typedef struct phasor_output_info {
+    size_t size;      /* sizeof(phasor_output_info), set in each of an array */
+    phasor_kind kind; /* PHASOR_TENSOR for all tensors */
+    DLDataType dtype; /* tensors */
+    int rank;         /* tensors */
+    int64_t sizes[PHASOR_RANK_MAX];
+    int64_t strides[PHASOR_RANK_MAX]; /* of phasor_run, in elements: eager PyTorch's */
+    int64_t integer;                  /* PHASOR_INT, where inputs alone decide it; else 0 */
+} phasor_output_info;
+
+/* What all outputs will be for these inputs. Nothing is compiled or run, and no device is needed;
+ * pointers of tensors may be NULL. For buffers of phasor_run_into sizes and dtypes are what counts.
+ * PHASOR_ERROR_INPUT: inputs that the program does not take. */
+PHASOR_API phasor_status phasor_program_output_sizes(phasor_program *program,
+                                                     const phasor_value *inputs, int input_count,
+                                                     phasor_output_info *outputs, int output_count);
 
 /* Plans and compiles for inputs of these shapes without running; data pointers may be NULL (taken
  * as aligned to 16 bytes), inputs of kind PHASOR_NONE are not allowed for tensors. Addresses are
@@ -404,8 +440,9 @@ PHASOR_API phasor_status phasor_run(phasor_program *program, phasor_state *state
  * launched or written (PHASOR_ERROR_INPUT, with both shapes). Once warm it allocates nothing and
  * does not synchronise; while the stream is capturing it compiles and loads nothing, and opens no
  * device: sizes that no call had are served by generic kernels that another call has made ready
- * (modes GENERIC and AUTO), else it returns PHASOR_NOT_READY. An output may be exactly an input's memory where each element is read only by
- * its writer; any other overlap is PHASOR_ERROR_INPUT. */
+ * (modes GENERIC and AUTO), else it returns PHASOR_NOT_READY. An output may be exactly an input's
+ * memory where each element is read only by its writer; any other overlap is PHASOR_ERROR_INPUT.
+ * phasor_program_output_sizes tells which buffers are needed. */
 PHASOR_API phasor_status phasor_run_into(phasor_program *program, phasor_state *state,
                                          const phasor_value *inputs, int input_count,
                                          phasor_value *outputs, int output_count, void *stream);
@@ -434,7 +471,7 @@ typedef struct phasor_times {
     double p50, p90, p99, max;
 } phasor_times;
 
-/* All zero means defaults. */
+/* All zero but size means defaults. */
 typedef struct phasor_bench_options {
     size_t size;        /* sizeof(phasor_bench_options) */
     uint64_t seed;      /* of the random inputs: normal floats, integers 0 or 1 */

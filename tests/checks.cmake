@@ -70,6 +70,11 @@ if(TARGET phasor_command AND NOT PHASOR_SANITIZE)
     set_tests_properties(install PROPERTIES TIMEOUT 3600)
 endif()
 
+# The header alone, as old and as new as its users' compilers.
+add_test(NAME header COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_header.sh ${PROJECT_SOURCE_DIR}/include
+         ${CMAKE_C_COMPILER})
+set_tests_properties(header PROPERTIES SKIP_RETURN_CODE 77)
+
 # Every case on a GPU, against eager's outputs: tools/test.sh --gpu.
 if(TARGET phasor_command)
     add_test(NAME gpu_cases COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/cases.sh)

@@ -304,7 +304,7 @@ Test(derived, descriptions)
 {
     const phasor_options options = options_for(ON_CPU);
     phasor_runtime *runtime;
-    phasor_spec spec;
+    phasor_spec spec = {.size = sizeof spec};
     phasor_dim found;
     ASSERT_OK(phasor_open(&runtime, &options));
     phasor_program *program = text_program(
@@ -333,7 +333,7 @@ Test(derived, descriptions)
 Test(derived, range_of_a_file)
 {
     struct opened o;
-    phasor_spec spec;
+    phasor_spec spec = {.size = sizeof spec};
     opened_case(&o, ON_CPU, "fault_derived_multiple", "plain");
     ASSERT_OK(phasor_program_input(o.program, 0, &spec));
     cr_expect_eq(spec.dims[0].min, spec.dims[0].step);

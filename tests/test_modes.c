@@ -307,7 +307,7 @@ static void texts_run(enum where where, phasor_mode mode, const char *text, floa
     options.mode = mode;
     ASSERT_OK(phasor_open(&o.runtime, &options));
     phasor_program *program = program_of(&o, text);
-    phasor_spec spec;
+    phasor_spec spec = {.size = sizeof spec};
     ASSERT_OK(phasor_program_input(program, 0, &spec));
     int64_t shape[4] = {5, 5, 5, 5};
     DLTensor x = {.data = ones,

@@ -91,7 +91,7 @@ Test(runtime, two_devices)
 Test(program, slots)
 {
     struct opened o;
-    phasor_spec spec;
+    phasor_spec spec = {.size = sizeof spec};
     opened_case(&o, ON_CPU, "int_input", "plain");
     ASSERT_OK(phasor_program_input(o.program, 0, &spec));
     cr_assert_str_eq(spec.name, "x");
@@ -157,7 +157,7 @@ Test(program, sizes)
 Test(program, refusals)
 {
     struct opened o;
-    phasor_refusal refusal;
+    phasor_refusal refusal = {.size = sizeof refusal};
     opened_case(&o, ON_CPU, "left_five", "plain");
     cr_assert_eq(phasor_program_refused_count(o.program), 5);
     ASSERT_OK(phasor_program_refused(o.program, 0, &refusal));

@@ -224,7 +224,10 @@ Test(twins, one_compile_for_each_arch)
             case_expect(&t, i % 3, i % 3);
         opened_close(&t.o);
     }
-    twins_open(&t, &(phasor_options){.device = PHASOR_DEVICE_CPU, .cache = ":memory:"},
+    twins_open(&t,
+               &(phasor_options){.size = sizeof(phasor_options),
+                                 .device = PHASOR_DEVICE_CPU,
+                                 .cache = ":memory:"},
                "int_input");
     twins_close(&t);
 }

@@ -482,6 +482,10 @@ phasor_status call_read(struct call *call, struct phasor_program *program, enum 
     call->word_count = 0;
     TRY(slots_room(call));
     TRY(check_counts(call, input_count, output_count));
+    if (input_count && !inputs)
+        return fail(PHASOR_ERROR_USAGE, "inputs is NULL");
+    if (output_count && !outputs)
+        return fail(PHASOR_ERROR_USAGE, "outputs is NULL");
     call->words[call->word_count++] = call_is_into(call);
     for (int i = 0; i < input_count; i++)
         TRY(read_input(call, i));

@@ -247,6 +247,13 @@ static int64_t dims_count(const struct graph *graph)
 phasor_status phasor_program_sizes(const phasor_program *program, const phasor_binding *bindings,
                                    int count, int64_t *dims, int capacity)
 {
+    NOT_NULL(program);
+    if (count > 0)
+        NOT_NULL(bindings);
+    if (capacity > 0)
+        NOT_NULL(dims);
+    for (int i = 0; i < count; i++)
+        NOT_NULL(bindings[i].name);
     const struct graph *graph = program_logical(program);
     struct arena arena = {0};
     const size_t symbols = graph->sizes->symbols.count;

@@ -171,6 +171,8 @@ static phasor_status state_new(struct phasor_program *owner, struct phasor_progr
 
 phasor_status phasor_state_new(phasor_program *program, phasor_state **out)
 {
+    NOT_NULL(program);
+    NOT_NULL(out);
     *out = NULL;
     TRY(program_check_runnable(program));
     return state_new(program, program->twins ? NULL : program, out);
@@ -292,10 +294,12 @@ static phasor_status state_each(struct phasor_program *program, struct phasor_st
 
 phasor_status phasor_state_reset(phasor_program *program, phasor_state *state)
 {
+    NOT_NULL(program);
     return state_each(program, state, reset_one);
 }
 
 phasor_status phasor_state_check(phasor_program *program, phasor_state *state)
 {
+    NOT_NULL(program);
     return state_each(program, state, check_one);
 }

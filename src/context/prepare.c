@@ -226,6 +226,9 @@ phasor_status phasor_program_prepare_many(phasor_program *program,
                                           const phasor_value *const *shapes, int count,
                                           int shape_count, phasor_status *statuses)
 {
+    NOT_NULL(program);
+    if (shape_count > 0)
+        NOT_NULL(shapes);
     struct preparation p = {.program = program,
                             .shapes = shapes,
                             .count = count,

@@ -239,7 +239,10 @@ phasor_status phasor_program_load(phasor_runtime *runtime, const char *path, con
                                   phasor_program **out)
 {
     struct phasor_program *program;
+    NOT_NULL(out);
     *out = NULL;
+    NOT_NULL(runtime);
+    NOT_NULL(path);
     TRY(program_new(runtime, &program));
     return program_finish(program, load_program(path, model, &program->file->loaded), out);
 }
@@ -248,7 +251,11 @@ phasor_status phasor_program_load_memory(phasor_runtime *runtime, const void *by
                                          const char *name, const char *model, phasor_program **out)
 {
     struct phasor_program *program;
+    NOT_NULL(out);
     *out = NULL;
+    NOT_NULL(runtime);
+    NOT_NULL(bytes);
+    NOT_NULL(name);
     TRY(program_new(runtime, &program));
     return program_finish(program,
                           load_pt2_memory(bytes, nbytes, name, model, &program->file->loaded), out);
@@ -274,12 +281,12 @@ void phasor_program_close(phasor_program *program)
 
 int phasor_program_input_count(const phasor_program *program)
 {
-    return program->input_count;
+    return program ? program->input_count : 0;
 }
 
 int phasor_program_output_count(const phasor_program *program)
 {
-    return program->output_count;
+    return program ? program->output_count : 0;
 }
 
 static phasor_status index_check(const char *what, int index, int count)
@@ -289,36 +296,54 @@ static phasor_status index_check(const char *what, int index, int count)
     return fail(PHASOR_ERROR_USAGE, "%s %d: there are %d, numbered from 0", what, index, count);
 }
 
+static phasor_status spec_give(const phasor_spec *spec, phasor_spec *out)
+{
+    const size_t size = out->size;
+    TRY(struct_check("phasor_spec", size, sizeof *out));
+    memcpy(out, spec, size);
+    out->size = size;
+    return PHASOR_OK;
+}
+
 phasor_status phasor_program_input(const phasor_program *program, int index, phasor_spec *out)
 {
+    NOT_NULL(program);
+    NOT_NULL(out);
     TRY(index_check("input", index, program->input_count));
-    *out = program->input_specs[index];
-    return PHASOR_OK;
+    return spec_give(&program->input_specs[index], out);
 }
 
 phasor_status phasor_program_output(const phasor_program *program, int index, phasor_spec *out)
 {
+    NOT_NULL(program);
+    NOT_NULL(out);
     TRY(index_check("output", index, program->output_count));
-    *out = program->output_specs[index];
-    return PHASOR_OK;
+    return spec_give(&program->output_specs[index], out);
 }
 
 int phasor_program_refused_count(const phasor_program *program)
 {
-    return (int)program->file->loaded.refusals.count;
+    return program ? (int)program->file->loaded.refusals.count : 0;
 }
 
 phasor_status phasor_program_refused(const phasor_program *program, int index, phasor_refusal *out)
 {
+    NOT_NULL(program);
+    NOT_NULL(out);
     TRY(index_check("refusal", index, phasor_program_refused_count(program)));
     const struct refusal *refusal = &program->file->loaded.refusals.at[index];
-    *out = (phasor_refusal){refusal->node, refusal->target, refusal->reason, refusal->line,
-                            refusal->unknown};
+    const size_t size = out->size;
+    TRY(struct_check("phasor_refusal", size, sizeof *out));
+    const phasor_refusal given = {size,          refusal->node,   refusal->target, refusal->reason,
+                                  refusal->line, refusal->unknown};
+    memcpy(out, &given, size);
     return PHASOR_OK;
 }
 
 const char *phasor_program_device(const phasor_program *program)
 {
+    if (!program)
+        return NULL;
     const phasor_runtime *runtime = program->runtime;
     return runtime->device && runtime->device_is_default && !program->rewritten
                ? "cpu"

@@ -43,11 +43,11 @@ static void info_keep(const struct phasor_program *program, const struct special
 
 phasor_status phasor_program_info(const phasor_program *program, phasor_run_info *out)
 {
-    const size_t size = out->size ? out->size : sizeof *out;
+    NOT_NULL(program);
+    NOT_NULL(out);
+    TRY(struct_check("phasor_run_info", out->size, sizeof *out));
+    const size_t size = out->size;
     phasor_run_info info = {.size = size};
-    if (size > sizeof *out)
-        return fail(PHASOR_ERROR_USAGE, "phasor_run_info.size is %zu; this library knows %zu bytes",
-                    size, sizeof *out);
     for (int i = 0; i < INFO_COUNT; i++)
         if (infos[i].program == program->id) {
             info.kernels = infos[i].kernels;
@@ -110,6 +110,7 @@ static phasor_status run(struct phasor_program *program, struct phasor_state *st
                          phasor_value *outputs, int output_count, void *stream)
 {
     struct device_scope scope;
+    NOT_NULL(program);
     TRY(program_check_runnable(program));
     if (program->runtime->device_kind == PHASOR_DEVICE_NONE)
         return fail(
@@ -118,7 +119,8 @@ static phasor_status run(struct phasor_program *program, struct phasor_state *st
     if (!program->on_cuda)
         return run_entered(program, state, form, inputs, input_count, outputs, output_count,
                            stream);
-    if (program->twins)
+    if (program->twins && inputs && input_count == program->input_count && outputs &&
+        output_count == program->output_count) /* what is wrong is said by call_read */
         TRY(program_for(program, state, inputs, input_count, outputs,
                         form == CALL_INTO ? output_count : 0, stream, &program));
     TRY(device_enter(program->runtime->device, &scope));
@@ -164,6 +166,7 @@ phasor_status phasor_program_prepare(phasor_program *program, const phasor_value
 {
     struct specialisation *owned, *into;
     phasor_status status = PHASOR_OK;
+    NOT_NULL(program);
     TRY(program_check_runnable(program));
     TRY(prepare(program, inputs, count, NULL, &owned));
     if (!owned->layouts) {

@@ -42,11 +42,8 @@ static phasor_status options_copy(struct phasor_runtime *runtime, const phasor_o
     phasor_options *copy = &runtime->options;
     if (!options)
         return PHASOR_OK;
-    const size_t size = options->size ? options->size : sizeof *copy;
-    if (size > sizeof *copy)
-        return fail(PHASOR_ERROR_USAGE, "phasor_options.size is %zu; this library knows %zu bytes",
-                    size, sizeof *copy);
-    memcpy(copy, options, size);
+    TRY(struct_check("phasor_options", options->size, sizeof *copy));
+    memcpy(copy, options, options->size);
     if (copy->arch && !(copy->arch = arena_string(&runtime->arena, copy->arch)))
         return fail_memory();
     if (copy->cache && !(copy->cache = arena_string(&runtime->arena, copy->cache)))
@@ -116,7 +113,8 @@ static void allocator_set(const phasor_options *options)
     static bool opened;
     pthread_mutex_lock(&lock);
     if (!opened && options && options->resize && options->free &&
-        (!options->size || options->size >= sizeof *options))
+        options->size >= offsetof(phasor_options, allocator_context) + sizeof(void *) &&
+        options->size <= sizeof *options)
         memory_set_hooks(
             &(struct memory_hooks){options->resize, options->free, options->allocator_context});
     opened = true;
@@ -183,6 +181,7 @@ static phasor_status runtime_setup(struct phasor_runtime *runtime, const phasor_
 
 phasor_status phasor_open(phasor_runtime **out, const phasor_options *options)
 {
+    NOT_NULL(out);
     *out = NULL;
     allocator_set(options);
     struct phasor_runtime *runtime = memory_new(sizeof *runtime);
@@ -403,8 +402,11 @@ static void counters_add(const struct phasor_runtime *runtime, phasor_counters *
 phasor_status phasor_stats(phasor_runtime *runtime, phasor_counters *out)
 {
     struct cache_counters cache;
+    NOT_NULL(runtime);
+    NOT_NULL(out);
+    TRY(struct_check("phasor_counters", out->size, sizeof *out));
     cache_get_counters(runtime->cache, &cache);
-    const size_t size = out->size ? out->size : sizeof *out;
+    const size_t size = out->size;
     phasor_counters counters = {.size = size,
                                 .cache_hits = cache.hits,
                                 .cache_misses = cache.misses,
@@ -415,19 +417,16 @@ phasor_status phasor_stats(phasor_runtime *runtime, phasor_counters *out)
         if (twin && twin != runtime)
             counters_add(twin, &counters);
     }
-    if (size > sizeof *out)
-        return fail(PHASOR_ERROR_USAGE, "phasor_counters.size is %zu; this library knows %zu bytes",
-                    size, sizeof *out);
     memcpy(out, &counters, size);
     return PHASOR_OK;
 }
 
 const char *phasor_device_name(const phasor_runtime *runtime)
 {
-    return runtime->device_text;
+    return runtime ? runtime->device_text : NULL;
 }
 
 const char *phasor_arch_name(const phasor_runtime *runtime)
 {
-    return runtime->arch;
+    return runtime ? runtime->arch : NULL;
 }

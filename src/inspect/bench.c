@@ -62,12 +62,8 @@ static phasor_status call_run(struct bench *bench, double *microseconds)
 static phasor_status options_read(struct bench *bench, const phasor_bench_options *options)
 {
     if (options) {
-        const size_t size = options->size ? options->size : sizeof *options;
-        if (size > sizeof *options)
-            return fail(PHASOR_ERROR_USAGE,
-                        "phasor_bench_options.size is %zu; this library knows %zu bytes", size,
-                        sizeof *options);
-        memcpy(&bench->options, options, size);
+        TRY(struct_check("phasor_bench_options", options->size, sizeof *options));
+        memcpy(&bench->options, options, options->size);
     }
     if (!(bench->options.seconds > 0))
         bench->options.seconds = seconds_default;
@@ -439,13 +435,12 @@ static void scope_leave(const phasor_program *program, const struct device_scope
 phasor_status phasor_program_bench(phasor_program *program, const phasor_value *inputs, int count,
                                    const phasor_bench_options *options, phasor_bench_result *out)
 {
+    NOT_NULL(program);
+    NOT_NULL(out);
     struct bench bench = {0};
     struct device_scope scope;
-    const size_t size = out->size ? out->size : sizeof *out;
-    if (size > sizeof *out)
-        return fail(PHASOR_ERROR_USAGE,
-                    "phasor_bench_result.size is %zu; this library knows %zu bytes", size,
-                    sizeof *out);
+    TRY(struct_check("phasor_bench_result", out->size, sizeof *out));
+    const size_t size = out->size;
     TRY(scope_enter(program, &scope));
     phasor_status status = bench_open(&bench, program, options);
     if (status == PHASOR_OK)
@@ -524,10 +519,13 @@ phasor_status phasor_program_bench_calls(phasor_program *program, phasor_bench_c
                                          int count, int input_count,
                                          const phasor_bench_options *options)
 {
+    NOT_NULL(program);
     struct bench bench = {0};
     struct device_scope scope;
     if (count < 0)
         return fail(PHASOR_ERROR_USAGE, "a series of %d calls", count);
+    if (count > 0)
+        NOT_NULL(calls);
     TRY(scope_enter(program, &scope));
     phasor_status status = bench_open(&bench, program, options);
     if (status == PHASOR_OK)

@@ -11,16 +11,18 @@
 
 const char *phasor_cache_path(const phasor_runtime *runtime)
 {
-    return cache_path(runtime->cache);
+    return runtime ? cache_path(runtime->cache) : NULL;
 }
 
 phasor_status phasor_cache_require(phasor_runtime *runtime)
 {
+    NOT_NULL(runtime);
     return cache_require_store(runtime->cache);
 }
 
 phasor_status phasor_cache_clear(phasor_runtime *runtime)
 {
+    NOT_NULL(runtime);
     return cache_clear(runtime->cache);
 }
 
@@ -40,6 +42,10 @@ static phasor_status text_give(phasor_status status, struct text *out, char **te
 
 phasor_status phasor_cache_show(phasor_runtime *runtime, const char *what, bool json, char **text)
 {
+    NOT_NULL(text);
+    *text = NULL;
+    NOT_NULL(runtime);
+    NOT_NULL(what);
     struct text out = {0};
     const bool is_key = what[0] && what[strspn(what, "0123456789abcdefABCDEF")] == '\0';
     return text_give(is_key ? cache_row_show(runtime, what, json, &out)
@@ -184,6 +190,9 @@ static phasor_status file_check(struct phasor_runtime *runtime)
 phasor_status phasor_cache_verify(phasor_runtime *runtime, bool recompile, bool json, bool *good,
                                   char **text)
 {
+    NOT_NULL(runtime);
+    NOT_NULL(good);
+    NOT_NULL(text);
     struct verification v = {.runtime = runtime};
     struct compiler *compiler = NULL;
     struct text out = {0};
@@ -208,6 +217,8 @@ phasor_status phasor_cache_verify(phasor_runtime *runtime, bool recompile, bool 
 
 phasor_status phasor_cache_gc(phasor_runtime *runtime, bool json, char **text)
 {
+    NOT_NULL(runtime);
+    NOT_NULL(text);
     struct cache_collected c;
     struct text out = {0};
     *text = NULL;
@@ -226,6 +237,9 @@ phasor_status phasor_cache_gc(phasor_runtime *runtime, bool json, char **text)
 
 phasor_status phasor_cache_export(phasor_runtime *runtime, const char *path, bool json, char **text)
 {
+    NOT_NULL(runtime);
+    NOT_NULL(path);
+    NOT_NULL(text);
     struct cache_shipped s;
     struct text out = {0};
     *text = NULL;
@@ -244,6 +258,10 @@ phasor_status phasor_cache_export(phasor_runtime *runtime, const char *path, boo
 phasor_status phasor_cache_import(phasor_runtime *runtime, const char *path, bool json, bool *good,
                                   char **text)
 {
+    NOT_NULL(runtime);
+    NOT_NULL(path);
+    NOT_NULL(good);
+    NOT_NULL(text);
     struct cache_shipped s;
     struct text out = {0};
     *text = NULL;

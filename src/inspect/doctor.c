@@ -15,6 +15,8 @@
 #include "device/device.h"
 #include <stdio.h>
 
+#include <string.h>
+
 struct report {
     struct text out;
     bool json, first;
@@ -107,10 +109,9 @@ static void report_compiler(struct report *report)
 
 static void report_cache(struct report *report, const phasor_options *options)
 {
-    const struct cache_options cache_options = {.directory = options ? options->cache : NULL,
-                                                .trust_directory =
-                                                    options && options->trust_cache_dir,
-                                                .max_bytes = options ? options->cache_bytes : 0};
+    const struct cache_options cache_options = {.directory = options->cache,
+                                                .trust_directory = options->trust_cache_dir,
+                                                .max_bytes = options->cache_bytes};
     struct cache *cache;
     if (cache_open(&cache_options, &cache) != PHASOR_OK) {
         report_field(report, "cache", NULL, message_get());
@@ -125,13 +126,19 @@ static void report_cache(struct report *report, const phasor_options *options)
 phasor_status phasor_doctor(const phasor_options *options, bool json, char **text)
 {
     struct report report = {.json = json, .first = true};
+    phasor_options given = {0}; /* what the caller's version of the struct does not have is 0 */
+    NOT_NULL(text);
     *text = NULL;
+    if (options) {
+        TRY(struct_check("phasor_options", options->size, sizeof *options));
+        memcpy(&given, options, options->size);
+    }
     text_add(&report.out, json ? "{" : "");
     report_field(&report, "phasor", phasor_version(), NULL);
     report_driver(&report);
     report_devices(&report);
     report_compiler(&report);
-    report_cache(&report, options);
+    report_cache(&report, &given);
     text_add(&report.out, json ? "}\n" : "");
     const phasor_status status = text_status(&report.out);
     if (status == PHASOR_OK)

@@ -342,6 +342,9 @@ static phasor_status show_stage(struct phasor_program *program, const char *stag
 phasor_status phasor_program_show(phasor_program *program, const char *stage, bool json,
                                   const phasor_value *inputs, int count, char **text)
 {
+    NOT_NULL(program);
+    NOT_NULL(stage);
+    NOT_NULL(text);
     struct text out = {0};
     *text = NULL;
     phasor_status status = show_stage(program, stage, json, inputs, count, &out);

@@ -60,6 +60,9 @@ static phasor_status weights_write(struct writer *writer, const char *path)
 
 phasor_status phasor_program_write(phasor_program *program, const char *stage, const char *path)
 {
+    NOT_NULL(program);
+    NOT_NULL(stage);
+    NOT_NULL(path);
     const bool loaded = strcmp(stage, "loaded") == 0;
     struct writer writer = {0};
     struct text text = {0};

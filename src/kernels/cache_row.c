@@ -191,6 +191,9 @@ static phasor_status row_choose(const struct cache_rows *rows, const char *key)
 /* Of several toolchains the newest row. */
 phasor_status phasor_cache_extract(phasor_runtime *runtime, const char *key, const char *path)
 {
+    NOT_NULL(runtime);
+    NOT_NULL(key);
+    NOT_NULL(path);
     struct cache_rows rows = {0};
     phasor_status status = rows_get(runtime, key, &rows);
     if (status == PHASOR_OK)

@@ -142,7 +142,7 @@ static bool dtype_is_known(DLDataType dtype)
 
 static void call_add_inputs(struct call *call, int ordinal, const int64_t *dims)
 {
-    phasor_spec spec;
+    phasor_spec spec = {.size = sizeof spec};
     call->in_count = phasor_program_input_count(call->program);
     for (int i = 0; i < call->in_count && i < SLOTS_MOST; i++) {
         OK(phasor_program_input(call->program, i, &spec));
@@ -157,7 +157,7 @@ static void call_add_inputs(struct call *call, int ordinal, const int64_t *dims)
 /* The size of the symbol in the inputs. */
 static int64_t symbol_size(const struct call *call, const char *symbol)
 {
-    phasor_spec spec;
+    phasor_spec spec = {.size = sizeof spec};
     for (int i = 0; i < call->in_count; i++) {
         OK(phasor_program_input(call->program, i, &spec));
         for (int d = 0; d < spec.rank; d++)
@@ -169,7 +169,7 @@ static int64_t symbol_size(const struct call *call, const char *symbol)
 
 static void call_add_output(struct call *call, int ordinal, int i)
 {
-    phasor_spec spec;
+    phasor_spec spec = {.size = sizeof spec};
     int64_t shape[RANK_MOST];
     OK(phasor_program_output(call->program, i, &spec));
     if (spec.kind != PHASOR_TENSOR)

@@ -101,7 +101,7 @@ void worker_open(struct worker *worker, const struct server *server)
 {
     *worker = (struct worker){.server = server};
     for (int i = 0; i < server->inputs; i++) {
-        phasor_spec spec;
+        phasor_spec spec = {.size = sizeof spec};
         CHECK(phasor_program_input(server->program, i, &spec));
         worker->inputs[i] = spec.constant ? *spec.constant : (phasor_value){.kind = spec.kind};
         worker->tensors[i] =

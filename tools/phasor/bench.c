@@ -258,7 +258,7 @@ static int title_print(const struct settings *settings, const phasor_program *pr
         return report_failure(PHASOR_ERROR_MEMORY, "out of memory");
     }
     for (int i = 0; i < inputs.count; i++) {
-        phasor_spec spec;
+        phasor_spec spec = {.size = sizeof spec};
         if (inputs.values[i].kind != PHASOR_TENSOR ||
             phasor_program_input(program, i, &spec) != PHASOR_OK)
             continue;

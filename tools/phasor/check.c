@@ -48,6 +48,7 @@ static int places_collect(const phasor_program *program, struct place *places, i
 {
     for (int i = 0; i < count; i++) {
         places[i].index = i;
+        places[i].refusal.size = sizeof places[i].refusal;
         TRY(refusal_at(program, i, &places[i].refusal));
     }
     qsort(places, (size_t)count, sizeof *places, place_compare);
@@ -97,7 +98,7 @@ static int check_print_json(const phasor_program *program)
     json_bool(&json, "ok", refused == 0);
     json_open(&json, "refused", '[');
     for (int i = 0; i < refused; i++) {
-        phasor_refusal refusal;
+        phasor_refusal refusal = {.size = sizeof refusal};
         TRY(refusal_at(program, i, &refusal));
         json_open(&json, NULL, '{');
         json_string(&json, "node", refusal.node);

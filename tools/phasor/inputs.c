@@ -127,7 +127,7 @@ static int numbers_count(const phasor_program *program, int *out)
 {
     *out = 0;
     for (int i = 0; i < phasor_program_input_count(program); i++) {
-        phasor_spec spec;
+        phasor_spec spec = {.size = sizeof spec};
         TRY_LIBRARY(phasor_program_input(program, i, &spec));
         *out += spec.kind == PHASOR_TENSOR ? spec.rank : spec.kind == PHASOR_INT;
     }
@@ -137,7 +137,7 @@ static int numbers_count(const phasor_program *program, int *out)
 static int slots_shape(const phasor_program *program, const int64_t *dims, struct inputs *out)
 {
     for (int i = 0; i < out->count; i++) {
-        phasor_spec spec;
+        phasor_spec spec = {.size = sizeof spec};
         TRY_LIBRARY(phasor_program_input(program, i, &spec));
         TRY(slot_shape(out, i, &spec, &dims));
     }
@@ -235,7 +235,7 @@ static int slot_load(const phasor_program *program, const phasor_tensors *file, 
                      struct inputs *inputs, int i)
 {
     char position[32];
-    phasor_spec spec;
+    phasor_spec spec = {.size = sizeof spec};
     phasor_value value;
     TRY_LIBRARY(phasor_program_input(program, i, &spec));
     bool found;

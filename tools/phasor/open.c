@@ -101,7 +101,7 @@ static int device_settle(const struct settings *settings, phasor_options *option
         report_note("no CUDA device: running on the CPU device");
     if (on_cpu || refused == 0)
         return PHASOR_OK;
-    phasor_refusal first = {0};
+    phasor_refusal first = {.size = sizeof first};
     TRY_LIBRARY(phasor_program_refused(out->program, 0, &first));
     report_note("%s was not rewritten (%s): running on the CPU device", path, first.target);
     options->device = PHASOR_DEVICE_CPU;
@@ -113,7 +113,7 @@ static int refusals_check(const struct opened *opened, const char *path)
 {
     const bool on_cpu = strcmp(phasor_device_name(opened->runtime), "cpu") == 0;
     for (int i = 0; i < phasor_program_refused_count(opened->program); i++) {
-        phasor_refusal refusal;
+        phasor_refusal refusal = {.size = sizeof refusal};
         TRY_LIBRARY(phasor_program_refused(opened->program, i, &refusal));
         if (refusal.unknown || !on_cpu)
             return refusals_report(opened->program, path);
@@ -171,7 +171,7 @@ int refusals_report(const phasor_program *program, const char *path)
     const int count = phasor_program_refused_count(program);
     if (count == 0)
         return PHASOR_OK;
-    phasor_refusal first;
+    phasor_refusal first = {.size = sizeof first};
     TRY_LIBRARY(phasor_program_refused(program, 0, &first));
     return report_failure(PHASOR_ERROR_REFUSED, "%s: %s (%s): %s%s%s%s", path, first.target,
                           first.node, first.reason, first.line ? ", at " : "",

@@ -64,7 +64,7 @@ int results_take(phasor_runtime *runtime, const phasor_program *program,
 {
     *out = (struct results){.count = count, .at = memory_need((size_t)count, sizeof *out->at)};
     for (int i = 0; i < count; i++) {
-        phasor_spec spec;
+        phasor_spec spec = {.size = sizeof spec};
         struct result *result = &out->at[i];
         TRY_LIBRARY(phasor_program_output(program, i, &spec));
         result->name = spec.name;
