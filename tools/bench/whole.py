@@ -2,7 +2,7 @@
 """whole.py - whole models (models.py) by Phasor, eager PyTorch and torch.compile, in one run and one table.
 
     tools/bench/models.sh                      all programs
-    tools/bench/models.sh --only prefill,token --no-compile
+    tools/bench/models.sh --only prefill,token,lengths,video --no-compile
 
 In: the command, Python with PyTorch and safetensors, a GPU. Programs are made here, with random weights, into a folder
 that is removed. Out: a row a program: milliseconds (medians), the error against a float64 run beside eager's, the device
@@ -39,21 +39,29 @@ def median_ms(call, seconds=1.0, most=200):
     return sorted(samples)[len(samples) // 2]
 
 
+class At(torch.nn.Module):
+    """A decoder at positions that follow from its own length: `phasor bench` draws inputs, and these decide what is seen."""
+
+    def __init__(self, module, start):
+        super().__init__()
+        self.module, self.start = module, start
+
+    def forward(self, ids):
+        return self.module(ids, torch.arange(self.start, self.start + ids.shape[1], device=ids.device))
+
+
 def programs(only):
-    """name, module, export arguments, dynamic shapes, [(row, arguments)]"""
-    if not only or only & {"prefill", "token", "lengths"}:
-        torch.manual_seed(0)
-        module, args, dims = models.decoder()
-        rows = [("prefill", 2048, 0), ("token", 1, 3000)]
-        if not only or "lengths" in only:
-            rows += [("512", 512, 0), ("1024", 1024, 0), ("4096", 4096, 0)]
-        calls = [(name, (torch.randint(0, 1000, (1, n)), torch.arange(start, start + n))) for name, n, start in rows
-                 if not only or name in only or "lengths" in only]
-        yield "decoder", module, args, dims, calls
+    """name, module, arguments"""
+    rows = [("prefill", 2048, 0), ("token", 1, 3000), ("512", 512, 0), ("1024", 1024, 0), ("4096", 4096, 0)]
+    for name, length, start in rows:
+        if name in only or (not only and name in ("prefill", "token")) or ("lengths" in only and name[0].isdigit()):
+            torch.manual_seed(0)
+            module, _, _ = models.decoder()
+            yield name, At(module, start), (torch.randint(0, 1000, (1, length)),)
     if not only or "video" in only:
         torch.manual_seed(0)
-        module, args, dims = models.video()
-        yield "video", module, args, dims, [("video", args)]
+        module, args, _ = models.video()
+        yield "video", module, args
 
 
 def phasor(command, *words):
@@ -82,7 +90,7 @@ def in_double(module, args):
     return out.cpu()
 
 
-def row(options, folder, name, path, module, args, dynamic):
+def row(options, folder, name, path, module, args):
     inputs, outputs = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
     save_file({f"input_{i}": a.contiguous() for i, a in enumerate(args)}, inputs)
     result = {"program": name}
@@ -93,8 +101,7 @@ def row(options, folder, name, path, module, args, dynamic):
     result["first_process_s"] = time.time() - begin
     if ran:
         result["kernels"], result["compiled"] = ran["kernels"], ran["compiled"]
-    sizes = ["--dim", f"ids.1={args[0].shape[1]}"] if dynamic else []
-    bench = phasor(options.phasor, "bench", path, *sizes, "--cache", cache, "--json", "--device", "cuda")
+    bench = phasor(options.phasor, "bench", path, "--cache", cache, "--json", "--device", "cuda")
     if bench:
         result["bench"] = bench
     begin = time.time()
@@ -134,6 +141,16 @@ def row(options, folder, name, path, module, args, dynamic):
     return result
 
 
+def line(result):
+    bench = result.get("bench", {})
+    times = {"Phasor": bench.get("device_us", {}).get("p50", 0) / 1e3, "eager": result["eager_ms"]}
+    times.update({k[8:-3]: v for k, v in result.items() if k.startswith("compile_")})
+    return (f"{result['program']:8} ms: " + ", ".join(f"{k} {v:.3f}" for k, v in times.items())
+            + f"; host {bench.get('host_us', {}).get('p50', 0):.0f} us, {result.get('kernels')} kernels; error "
+            + f"{result.get('error', 0):.2e}, eager {result.get('eager_error', 0):.2e}; first process "
+            + f"{result['first_process_s']:.1f} s, torch.compile's first call {result.get('first_default_s', 0):.1f} s")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--phasor", required=True)
@@ -145,15 +162,12 @@ def main():
     only = set(options.only.split(",")) - {""}
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for program, module, args, dims, calls in programs(only):
-            path = os.path.join(folder, program + ".pt2")
-            torch.export.save(torch.export.export(module, args, dynamic_shapes=dims), path)
-            for name, call in calls:
-                rows.append(row(options, folder, name, path, module, call, dims is not None))
-                shown = {k: v for k, v in rows[-1].items() if k != "bench"}
-                device = rows[-1].get("bench", {})
-                print(json.dumps({**shown, "bench": {k: device.get(k) for k in ("device", "host", "launch", "kernels")}},
-                                 default=str), flush=True)
+        for name, module, args in programs(only):
+            path = os.path.join(folder, name + ".pt2")
+            torch.export.save(torch.export.export(module, args), path)
+            rows.append(row(options, folder, name, path, module, args))
+            os.remove(path)
+            print(line(rows[-1]), flush=True)
     if options.json:
         with open(options.json, "w") as file:
             json.dump(rows, file)
