@@ -13,6 +13,7 @@
 #include "cache/cache.h"
 #include "compile/nvrtc.h"
 #include "device/device.h"
+#include "library/cublaslt.h"
 #include <stdio.h>
 
 #include <string.h>
@@ -27,7 +28,7 @@ static void report_field(struct report *report, const char *name, const char *fo
                          const char *reason)
 {
     if (!report->json) {
-        text_format(&report->out, "%-10s %s%s\n", name,
+        text_format(&report->out, "%-13s %s%s\n", name,
                     found ? found : "missing: ", found ? "" : reason);
         return;
     }
@@ -64,7 +65,7 @@ static void device_print(struct report *report, int ordinal)
         return;
     const size_t gibibyte = (size_t)1 << 30;
     if (!report->json) {
-        text_format(&report->out, "device %-3d %s, %s, %zu GiB\n", ordinal, info.name, info.arch,
+        text_format(&report->out, "device %-6d %s, %s, %zu GiB\n", ordinal, info.name, info.arch,
                     (info.memory + gibibyte / 2) / gibibyte);
         return;
     }
@@ -85,7 +86,7 @@ static void report_devices(struct report *report)
     if (report->json)
         text_add(&report->out, "]");
     else if (count == 0)
-        text_add(&report->out, "devices    none: programs run on the CPU device\n");
+        text_add(&report->out, "devices       none: programs run on the CPU device\n");
 }
 
 static void report_compiler(struct report *report)
@@ -105,6 +106,20 @@ static void report_compiler(struct report *report)
     report_field(report, "archs", text_get(&archs), NULL);
     text_free(&archs);
     compiler_close(compiler);
+}
+
+static void report_libraries(struct report *report)
+{
+    struct cublaslt_info info;
+    char version[32];
+    if (cublaslt_find(&info) != PHASOR_OK) {
+        report_field(report, "cublaslt", NULL, message_get());
+        return;
+    }
+    snprintf(version, sizeof version, "%d.%d.%d", info.version / 10000, info.version / 100 % 100,
+             info.version % 100);
+    report_field(report, "cublaslt", version, NULL);
+    report_field(report, "cublaslt_path", info.path, NULL);
 }
 
 static void report_cache(struct report *report, const phasor_options *options)
@@ -138,6 +153,7 @@ phasor_status phasor_doctor(const phasor_options *options, bool json, char **tex
     report_driver(&report);
     report_devices(&report);
     report_compiler(&report);
+    report_libraries(&report);
     report_cache(&report, &given);
     text_add(&report.out, json ? "}\n" : "");
     const phasor_status status = text_status(&report.out);

@@ -55,6 +55,8 @@ expect_exit 0 show "$CASES/../text/written_reduction.phasor" --stage cuda --arch
 expect_exit 0 doctor
 expect_exit 0 doctor --json
 expect_output '^{'
+PHASOR_CUBLASLT=/there/is/none.so expect_exit 0 doctor
+expect_output 'cublaslt      missing: PHASOR_CUBLASLT=/there/is/none.so cannot be opened'
 expect_exit 0 cache path
 expect_output "$PHASOR_CACHE_DIR/phasor.db"
 expect_exit 0 cache stats --json
