@@ -132,10 +132,35 @@ typedef enum phasor_mode {
     PHASOR_MODE_AUTO
 } phasor_mode;
 
-/* Told of every compile, after it: entry names of the unit, for which arch and why it was needed
- * (the stored key that is most like it, and what differs), milliseconds. */
+/* The functions of the caller.
+ *
+ * log and compiled are called at the end of the call in which there was something to tell, when
+ * nothing is locked or being made (of work in the background, after it): they may call any function,
+ * but not close what the call uses. Calls of several threads may be in them at the same time.
+ * phasor_message() is still that of the call.
+ *
+ * interrupted is asked in the middle of a call, and phasor_program_prepare_many calls the other two
+ * between its compiles. No lock is held then, but something is being made: asking for just that (the
+ * same program for the same sizes, or a kernel of it) is PHASOR_ERROR_USAGE; all else works. Waiting
+ * there for a thread that needs it is a deadlock.
+ *
+ * resize and free may be called anywhere and by any thread, and must not call Phasor.
+ *
+ * No callback may leave by longjmp or an exception. */
+
+/* Told of every compile: entry names of the unit, for which arch and why it was needed (the stored
+ * key that is most like it, and what differs), milliseconds. */
 typedef void phasor_compile_callback(void *context, const char *kernels, const char *reason,
                                      double milliseconds);
+typedef enum phasor_log_level {
+    PHASOR_LOG_DEFAULT = 0, /* that of PHASOR_LOG, or WARNING */
+    PHASOR_LOG_ERROR,
+    PHASOR_LOG_WARNING,
+    PHASOR_LOG_INFO,
+    PHASOR_LOG_DEBUG,
+    PHASOR_LOG_OFF
+} phasor_log_level;
+/* level: a phasor_log_level, of the line. */
 typedef void phasor_log_callback(void *context, int level, const char *line);
 /* Asked between compiles; true stops the call with PHASOR_ERROR_INTERRUPTED. */
 typedef bool phasor_interrupt_callback(void *context);
@@ -164,7 +189,7 @@ typedef struct phasor_options {
     int64_t
         table_bytes; /* cap of memory of each device for tables that depend on sizes alone, default
                         1 GiB */
-    phasor_log_callback *log; /* NULL: stderr; the level is PHASOR_LOG's */
+    phasor_log_callback *log; /* of this runtime; NULL: stderr. See log_level */
     void *log_context;
     phasor_compile_callback *compiled;
     void *compiled_context;
@@ -184,6 +209,7 @@ typedef struct phasor_options {
      * other during most of a compile, and where a crash of it is a crash of the process. */
     const char *const *compiler;
     int unit_kernels; /* phasor_program_prepare_many compiles about as many at once, default 32 */
+    phasor_log_level log_level; /* what is told to log, or written to stderr */
 } phasor_options;
 
 /* options may be NULL. The CUDA device's primary context is retained, or the caller's current

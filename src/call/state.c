@@ -295,11 +295,13 @@ static phasor_status state_each(struct phasor_program *program, struct phasor_st
 phasor_status phasor_state_reset(phasor_program *program, phasor_state *state)
 {
     NOT_NULL(program);
+    LOG_SCOPE(&program->runtime->first->log);
     return state_each(program, state, reset_one);
 }
 
 phasor_status phasor_state_check(phasor_program *program, phasor_state *state)
 {
     NOT_NULL(program);
+    LOG_SCOPE(&program->runtime->first->log);
     return state_each(program, state, check_one);
 }

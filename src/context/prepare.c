@@ -172,12 +172,6 @@ static void shape_begin(struct preparation *p, int shape, bool into)
 
 /* -- all --------------------------------------------------------------------------------------- */
 
-static bool interrupted(const struct preparation *p)
-{
-    const phasor_options *options = &p->program->runtime->options;
-    return options->interrupted && options->interrupted(options->interrupted_context);
-}
-
 /* What phasor_run_into needs of the shapes that are ready for phasor_run, as far as all before
  * them are settled. */
 static void shapes_begin_into(struct preparation *p)
@@ -191,7 +185,7 @@ static void shapes_begin(struct preparation *p)
 {
     for (int i = 0; i < p->shape_count; i++) {
         shapes_begin_into(p);
-        if (interrupted(p))
+        if (runtime_interrupted(p->program->runtime))
             shape_settle(p, i, fail(PHASOR_ERROR_INTERRUPTED, "interrupted before shape %d", i));
         else if (runs_on_cpu(p->program))
             shape_settle(p, i, phasor_program_prepare(p->program, p->shapes[i], p->count));
@@ -229,6 +223,7 @@ phasor_status phasor_program_prepare_many(phasor_program *program,
     NOT_NULL(program);
     if (shape_count > 0)
         NOT_NULL(shapes);
+    LOG_SCOPE(&program->runtime->first->log);
     struct preparation p = {.program = program,
                             .shapes = shapes,
                             .count = count,

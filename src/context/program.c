@@ -243,6 +243,7 @@ phasor_status phasor_program_load(phasor_runtime *runtime, const char *path, con
     *out = NULL;
     NOT_NULL(runtime);
     NOT_NULL(path);
+    LOG_SCOPE(&runtime->log);
     TRY(program_new(runtime, &program));
     return program_finish(program, load_program(path, model, &program->file->loaded), out);
 }
@@ -256,6 +257,7 @@ phasor_status phasor_program_load_memory(phasor_runtime *runtime, const void *by
     NOT_NULL(runtime);
     NOT_NULL(bytes);
     NOT_NULL(name);
+    LOG_SCOPE(&runtime->log);
     TRY(program_new(runtime, &program));
     return program_finish(program,
                           load_pt2_memory(bytes, nbytes, name, model, &program->file->loaded), out);
@@ -265,6 +267,7 @@ void phasor_program_close(phasor_program *program)
 {
     if (!program)
         return;
+    LOG_SCOPE(&program->runtime->first->log);
     program_twins_close(program);
     background_forget(program->runtime, program);
     phasor_state_free(program->own);

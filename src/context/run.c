@@ -111,6 +111,7 @@ static phasor_status run(struct phasor_program *program, struct phasor_state *st
 {
     struct device_scope scope;
     NOT_NULL(program);
+    LOG_SCOPE(&program->runtime->first->log);
     TRY(program_check_runnable(program));
     if (program->runtime->device_kind == PHASOR_DEVICE_NONE)
         return fail(
@@ -167,6 +168,7 @@ phasor_status phasor_program_prepare(phasor_program *program, const phasor_value
     struct specialisation *owned, *into;
     phasor_status status = PHASOR_OK;
     NOT_NULL(program);
+    LOG_SCOPE(&program->runtime->first->log);
     TRY(program_check_runnable(program));
     TRY(prepare(program, inputs, count, NULL, &owned));
     if (!owned->layouts) {

@@ -101,6 +101,9 @@ static phasor_status options_check(const phasor_options *options)
     if ((unsigned)options->mode > PHASOR_MODE_AUTO)
         return fail(PHASOR_ERROR_USAGE, "mode %d; there are 0 (default) to %d (auto)",
                     (int)options->mode, PHASOR_MODE_AUTO);
+    if ((unsigned)options->log_level > PHASOR_LOG_OFF)
+        return fail(PHASOR_ERROR_USAGE, "log level %d; there are 0 (default) to %d (off)",
+                    (int)options->log_level, PHASOR_LOG_OFF);
     if (options->arch && (strncmp(options->arch, "sm_", 3) != 0 || !options->arch[3]))
         return fail(PHASOR_ERROR_USAGE, "arch \"%s\"; write it as sm_90", options->arch);
     return PHASOR_OK;
@@ -166,8 +169,15 @@ static phasor_status runtime_setup(struct phasor_runtime *runtime, const phasor_
     TRY(options_copy(runtime, options));
     TRY(options_check(&runtime->options));
     TRY(options_complete(&runtime->options));
-    if (runtime->options.log)
-        log_set_function(runtime->options.log, runtime->options.log_context);
+    runtime->log = (struct log_target){
+        .function = runtime->options.log,
+        .context = runtime->options.log_context,
+        .level = runtime->options.log_level == PHASOR_LOG_OFF ? LOG_OFF
+                 : runtime->options.log_level ? (enum log_level)runtime->options.log_level
+                                              : log_level_default(),
+        .compiled = runtime->options.compiled,
+        .compiled_context = runtime->options.compiled_context};
+    LOG_SCOPE(&runtime->log);
     TRY(templates_load(&runtime->templates, getenv("PHASOR_TEMPLATE_DIR")));
     TRY(device_choose(runtime));
     TRY(runtime_open_names(runtime));
@@ -259,14 +269,13 @@ void phasor_close(phasor_runtime *runtime)
 {
     if (!runtime)
         return;
+    LOG_SCOPE(&runtime->log);
     background_close(&runtime->background);
     runtime_twins_close(runtime);
     runtime_close_device(runtime);
     cache_close(runtime->cache);
     compiler_close(runtime->compiler);
     templates_free(&runtime->templates);
-    if (runtime->options.log)
-        log_set_function(NULL, NULL);
     memory_free(runtime->compiler_message);
     memory_free(runtime->toolchain);
     turns_close(&runtime->turns);

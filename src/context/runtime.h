@@ -4,6 +4,7 @@
  * devices are its twins (twins.h), which a call goes to whose tensors are there.
  */
 #pragma once
+#include "base/log.h"
 #include "cache/cache.h"
 #include "codegen/templates.h"
 #include "compile/nvrtc.h"
@@ -21,6 +22,7 @@ struct phasor_runtime {
     pthread_mutex_t twins_lock;    /* of making one, also of programs */
 
     phasor_options options; /* strings are in the arena */
+    struct log_target log;
     struct arena arena;
     phasor_device_kind device_kind;        /* CPU, CUDA or NONE: what is in use */
     bool device_is_default;                /* programs that cannot be rewritten go to the CPU */
@@ -65,6 +67,17 @@ bool runtime_has_tensor_cores(const struct phasor_runtime *runtime);
 phasor_status runtime_open_names(struct phasor_runtime *runtime);
 /* Those kernels and the device itself. */
 void runtime_close_device(struct phasor_runtime *runtime);
+/* Asks the caller's function, which may call the library. */
+static inline bool runtime_interrupted(const struct phasor_runtime *runtime)
+{
+    const phasor_options *options = &runtime->options;
+    if (!options->interrupted)
+        return false;
+    struct log_scope *scope = log_suspend();
+    const bool interrupted = options->interrupted(options->interrupted_context);
+    log_resume(scope);
+    return interrupted;
+}
 /* The module is unloaded when nothing can be running any more. */
 void runtime_retire(struct phasor_runtime *runtime, struct device_module *module);
 static inline void count_up(uint64_t *counter, uint64_t by)

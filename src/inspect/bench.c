@@ -437,6 +437,7 @@ phasor_status phasor_program_bench(phasor_program *program, const phasor_value *
 {
     NOT_NULL(program);
     NOT_NULL(out);
+    LOG_SCOPE(&program->runtime->first->log);
     struct bench bench = {0};
     struct device_scope scope;
     TRY(struct_check("phasor_bench_result", out->size, sizeof *out));
@@ -520,6 +521,7 @@ phasor_status phasor_program_bench_calls(phasor_program *program, phasor_bench_c
                                          const phasor_bench_options *options)
 {
     NOT_NULL(program);
+    LOG_SCOPE(&program->runtime->first->log);
     struct bench bench = {0};
     struct device_scope scope;
     if (count < 0)

@@ -17,12 +17,14 @@ const char *phasor_cache_path(const phasor_runtime *runtime)
 phasor_status phasor_cache_require(phasor_runtime *runtime)
 {
     NOT_NULL(runtime);
+    LOG_SCOPE(&runtime->log);
     return cache_require_store(runtime->cache);
 }
 
 phasor_status phasor_cache_clear(phasor_runtime *runtime)
 {
     NOT_NULL(runtime);
+    LOG_SCOPE(&runtime->log);
     return cache_clear(runtime->cache);
 }
 
@@ -46,6 +48,7 @@ phasor_status phasor_cache_show(phasor_runtime *runtime, const char *what, bool 
     *text = NULL;
     NOT_NULL(runtime);
     NOT_NULL(what);
+    LOG_SCOPE(&runtime->log);
     struct text out = {0};
     const bool is_key = what[0] && what[strspn(what, "0123456789abcdefABCDEF")] == '\0';
     return text_give(is_key ? cache_row_show(runtime, what, json, &out)
@@ -193,6 +196,7 @@ phasor_status phasor_cache_verify(phasor_runtime *runtime, bool recompile, bool 
     NOT_NULL(runtime);
     NOT_NULL(good);
     NOT_NULL(text);
+    LOG_SCOPE(&runtime->log);
     struct verification v = {.runtime = runtime};
     struct compiler *compiler = NULL;
     struct text out = {0};
@@ -219,6 +223,7 @@ phasor_status phasor_cache_gc(phasor_runtime *runtime, bool json, char **text)
 {
     NOT_NULL(runtime);
     NOT_NULL(text);
+    LOG_SCOPE(&runtime->log);
     struct cache_collected c;
     struct text out = {0};
     *text = NULL;
@@ -240,6 +245,7 @@ phasor_status phasor_cache_export(phasor_runtime *runtime, const char *path, boo
     NOT_NULL(runtime);
     NOT_NULL(path);
     NOT_NULL(text);
+    LOG_SCOPE(&runtime->log);
     struct cache_shipped s;
     struct text out = {0};
     *text = NULL;
@@ -262,6 +268,7 @@ phasor_status phasor_cache_import(phasor_runtime *runtime, const char *path, boo
     NOT_NULL(path);
     NOT_NULL(good);
     NOT_NULL(text);
+    LOG_SCOPE(&runtime->log);
     struct cache_shipped s;
     struct text out = {0};
     *text = NULL;

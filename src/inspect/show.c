@@ -345,6 +345,7 @@ phasor_status phasor_program_show(phasor_program *program, const char *stage, bo
     NOT_NULL(program);
     NOT_NULL(stage);
     NOT_NULL(text);
+    LOG_SCOPE(&program->runtime->first->log);
     struct text out = {0};
     *text = NULL;
     phasor_status status = show_stage(program, stage, json, inputs, count, &out);

@@ -194,6 +194,7 @@ phasor_status phasor_cache_extract(phasor_runtime *runtime, const char *key, con
     NOT_NULL(runtime);
     NOT_NULL(key);
     NOT_NULL(path);
+    LOG_SCOPE(&runtime->log);
     struct cache_rows rows = {0};
     phasor_status status = rows_get(runtime, key, &rows);
     if (status == PHASOR_OK)

@@ -119,6 +119,7 @@ static struct flight *entry_new(struct flight_table *table, struct hash hash, co
     entry->key = copy;
     entry->key_size = key_size;
     entry->references = 2; /* the table and the owner */
+    entry->builder = pthread_self();
     table_grow(table);
     entry->next = *bucket_of(table, hash);
     *bucket_of(table, hash) = entry;
@@ -166,6 +167,13 @@ static struct flight *entry_drop(struct flight *entry)
  * gone, and *status says why, or is PHASOR_OK when the caller shall try itself. */
 static bool entry_wait(struct flight_table *table, struct flight *entry, phasor_status *status)
 {
+    if (entry->state == FLIGHT_BUILDING && pthread_equal(entry->builder, pthread_self())) {
+        entry->references--; /* the owner's keeps it alive */
+        *status = fail(PHASOR_ERROR_USAGE,
+                       "the call in which the interrupt callback runs is making just this: it "
+                       "can be had when that call has returned");
+        return false;
+    }
     while (entry->state == FLIGHT_BUILDING)
         pthread_cond_wait(&table->changed, &table->lock);
     if (entry->state == FLIGHT_READY)

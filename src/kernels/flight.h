@@ -23,6 +23,7 @@ struct flight {
     void *key;
     size_t key_size;
     enum flight_state state;
+    pthread_t builder; /* BUILDING: the owner's thread */
     int references;
     bool pinned; /* never dropped before the table is closed */
     bool retry;  /* the failure is no answer for those who wait: they try themselves */
@@ -55,7 +56,8 @@ void flight_close(struct flight_table *table);
 
 /* A ready entry, or with create one that is to be made: *owner says so, and flight_done must
  * follow. Without create, *out is NULL when there is none that is ready. A failure of another owner
- * is returned with its message. */
+ * is returned with its message. PHASOR_ERROR_USAGE: the owner is this thread itself, in a function
+ * of its caller. */
 phasor_status flight_get(struct flight_table *table, struct hash hash, const void *key,
                          size_t key_size, bool create, struct flight **out, bool *owner);
 /* The same without waiting: *out is NULL where another owner is at it. */

@@ -34,10 +34,11 @@ void turns_close(struct turns *turns)
     pthread_cond_destroy(&turns->changed);
 }
 
+/* By another thread: one that takes it twice, from a function of its caller, compiles twice. */
 static bool is_taken(const struct turns *turns, struct hash key)
 {
     for (const struct turn *turn = turns->first; turn; turn = turn->next)
-        if (hash_equal(turn->key, key))
+        if (hash_equal(turn->key, key) && !pthread_equal(turn->thread, pthread_self()))
             return true;
     return false;
 }
@@ -52,6 +53,7 @@ static bool turn_enter(struct turns *turns, struct hash key, bool wait, struct t
         pthread_cond_wait(&turns->changed, &turns->lock);
     if (!is_taken(turns, key)) {
         turn->turns = turns;
+        turn->thread = pthread_self();
         turn->next = turns->first;
         turns->first = turn;
     }
@@ -76,12 +78,6 @@ static void turn_leave(struct turn *turn)
 
 /* -- among processes --------------------------------------------------------------------------- */
 
-static bool is_interrupted(const struct phasor_runtime *runtime)
-{
-    const phasor_options *options = &runtime->options;
-    return options->interrupted && options->interrupted(options->interrupted_context);
-}
-
 static int64_t milliseconds_now(void)
 {
     struct timespec now;
@@ -96,7 +92,7 @@ static phasor_status turn_wait(struct phasor_runtime *runtime, const struct reci
     const int64_t end = milliseconds_now() + TURN_WAIT_MS;
     while (flight_lock_try(runtime->cache, turn->key, &turn->lock) == FLIGHT_OTHERS) {
         const struct timespec pause = {0, PAUSE_MS * 1000000L};
-        if (is_interrupted(runtime))
+        if (runtime_interrupted(runtime))
             return fail(PHASOR_ERROR_INTERRUPTED, "interrupted before %s was compiled",
                         kernel->name);
         if (milliseconds_now() >= end) {

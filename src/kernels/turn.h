@@ -26,6 +26,7 @@ struct turn {
     struct hash key;
     struct flight_lock lock; /* among processes */
     struct turns *turns;     /* in which it stands; NULL: it is not taken */
+    pthread_t thread;        /* that has it */
     struct turn *next;
 };
 #define TURN_NONE ((struct turn){.lock = FLIGHT_LOCK_NONE})

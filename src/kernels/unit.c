@@ -87,7 +87,6 @@ static void dump(const struct unit *unit)
 static void compile_tell(const struct unit *unit)
 {
     struct phasor_runtime *runtime = unit->runtime;
-    const phasor_options *options = &runtime->options;
     const double milliseconds = unit->result.milliseconds;
     struct text reason = {0};
     char time[32];
@@ -97,9 +96,7 @@ static void compile_tell(const struct unit *unit)
     number_format(time, sizeof time, "%.1f", milliseconds);
     log_line(LOG_INFO, "compiled %s for %s in %s ms; %s", text_get(&unit->names), runtime->arch,
              time, text_get(&reason));
-    if (options->compiled)
-        options->compiled(options->compiled_context, text_get(&unit->names), text_get(&reason),
-                          milliseconds);
+    log_compiled(text_get(&unit->names), text_get(&reason), milliseconds);
     text_free(&reason);
 }
 
@@ -204,9 +201,8 @@ static phasor_status unit_run(struct unit *unit)
 phasor_status unit_compile(struct phasor_runtime *runtime, struct compiler *compiler,
                            const struct unit_part *parts, int count)
 {
-    const phasor_options *options = &runtime->options;
     struct unit unit = {.runtime = runtime, .compiler = compiler, .parts = parts, .count = count};
-    if (options->interrupted && options->interrupted(options->interrupted_context))
+    if (runtime_interrupted(runtime))
         return fail(PHASOR_ERROR_INTERRUPTED, "interrupted before %s was compiled",
                     parts[0].wanted->name);
     const phasor_status status = unit_run(&unit);

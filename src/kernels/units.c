@@ -11,6 +11,8 @@
  */
 #include "kernels/units.h"
 
+#include "base/log.h"
+
 #include "context/runtime.h"
 #include <string.h>
 
@@ -157,6 +159,7 @@ static void compile_all(struct units *units, struct compiler *compiler,
         const int end = (int)((int64_t)count * (part + 1) / parts);
         compile_some(units, compiler, missing + done, end - done);
         done = end;
+        log_deliver(); /* it takes long, and whoever counts may want to stop it */
     }
 }
 

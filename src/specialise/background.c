@@ -58,12 +58,15 @@ static void work_do(struct background_worker *worker, struct background_work *wo
     struct background *background = &worker->runtime->background;
     worker->busy_with = work->spec->program;
     pthread_mutex_unlock(&background->lock);
+    struct log_scope scope;
+    log_enter(&scope, &worker->runtime->log);
     const phasor_status status = work->later == LATER_EXACT
                                      ? specialisation_upgrade(work->spec)
                                      : specialisation_later(work->spec, work->later);
     if (status != PHASOR_OK)
         log_line(LOG_INFO, "in the background: %s", message_get());
     work_free(work);
+    log_leave(&scope);
     pthread_mutex_lock(&background->lock);
     worker->busy_with = NULL;
     pthread_cond_broadcast(&background->idle);
