@@ -33,15 +33,23 @@
 #include <nvrtc.h>
 
 /* The functions of NVRTC that are used; all of them are in every version since 11.2. */
-#define NVRTC_FUNCTIONS(X)                                                                     \
-    X(Version)                                                                                 \
-    X(GetErrorString)                                                                          \
-    X(GetNumSupportedArchs)                                                                    \
-    X(GetSupportedArchs)                                                                       \
-    X(CreateProgram)                                                                           \
-    X(DestroyProgram)                                                                          \
-    X(CompileProgram) X(GetPTXSize) X(GetPTX) X(GetCUBINSize) X(GetCUBIN) X(GetProgramLogSize) \
-        X(GetProgramLog)
+/* Not formatted: one name a line. */
+// clang-format off
+#define NVRTC_FUNCTIONS(X)  \
+    X(Version)              \
+    X(GetErrorString)       \
+    X(GetNumSupportedArchs) \
+    X(GetSupportedArchs)    \
+    X(CreateProgram)        \
+    X(DestroyProgram)       \
+    X(CompileProgram)       \
+    X(GetPTXSize)           \
+    X(GetPTX)               \
+    X(GetCUBINSize)         \
+    X(GetCUBIN)             \
+    X(GetProgramLogSize)    \
+    X(GetProgramLog)
+// clang-format on
 
 enum { OPTION_COUNT = 6, LISTED_LINES = 200 };
 

@@ -149,11 +149,10 @@ struct graph {
     ARRAY(struct graph_buffer) buffers;
     ARRAY(struct graph_check) checks;
     ARRAY(struct graph_claim) claims; /* of the loaded graph alone: no copy has them */
-    uint32_t *names; /* hash table of names: node index + 1 */
+    uint32_t *names;                  /* hash table of names: node index + 1 */
     size_t names_size;
     const struct origin *origin; /* given to nodes that are added now */
-    phasor_status
-        status; /* the first failure of a builder function; its message is kept in `message` */
+    phasor_status status;        /* of the first builder function that failed; `message` says why */
     char *message;
 };
 

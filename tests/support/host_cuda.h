@@ -332,20 +332,20 @@ template <class T> static inline T atomicMin(T *p, T value)
     {                                                \
         return name##f(x, y);                        \
     }
-HOST_MATH_1(sin)
-HOST_MATH_1(cos)
-HOST_MATH_1(tan) HOST_MATH_1(asin) HOST_MATH_1(acos) HOST_MATH_1(atan) HOST_MATH_1(sinh)
-    HOST_MATH_1(cosh) HOST_MATH_1(tanh) HOST_MATH_1(asinh) HOST_MATH_1(acosh) HOST_MATH_1(atanh)
-        HOST_MATH_1(exp) HOST_MATH_1(exp2) HOST_MATH_1(expm1) HOST_MATH_1(log) HOST_MATH_1(log2)
-            HOST_MATH_1(log10) HOST_MATH_1(log1p) HOST_MATH_1(sqrt) HOST_MATH_1(cbrt)
-                HOST_MATH_1(ceil) HOST_MATH_1(floor) HOST_MATH_1(trunc) HOST_MATH_1(round)
-                    HOST_MATH_1(rint) HOST_MATH_1(nearbyint) HOST_MATH_1(fabs) HOST_MATH_1(erf)
-                        HOST_MATH_1(erfc) HOST_MATH_1(lgamma) HOST_MATH_1(tgamma) HOST_MATH_1(logb)
-                            HOST_MATH_2(pow) HOST_MATH_2(atan2) HOST_MATH_2(fmod) HOST_MATH_2(hypot)
-                                HOST_MATH_2(copysign) HOST_MATH_2(fmax) HOST_MATH_2(fmin)
-                                    HOST_MATH_2(remainder) HOST_MATH_2(nextafter)
-                                        HOST_MATH_2(fdim) extern "C" double fma(double, double,
-                                                                                double) noexcept;
+/* Not formatted: it takes a macro without a semicolon for the start of a declaration,
+ * which the last one ends. */
+// clang-format off
+HOST_MATH_1(sin) HOST_MATH_1(cos) HOST_MATH_1(tan) HOST_MATH_1(asin) HOST_MATH_1(acos)
+HOST_MATH_1(atan) HOST_MATH_1(sinh) HOST_MATH_1(cosh) HOST_MATH_1(tanh) HOST_MATH_1(asinh)
+HOST_MATH_1(acosh) HOST_MATH_1(atanh) HOST_MATH_1(exp) HOST_MATH_1(exp2) HOST_MATH_1(expm1)
+HOST_MATH_1(log) HOST_MATH_1(log2) HOST_MATH_1(log10) HOST_MATH_1(log1p) HOST_MATH_1(sqrt)
+HOST_MATH_1(cbrt) HOST_MATH_1(ceil) HOST_MATH_1(floor) HOST_MATH_1(trunc) HOST_MATH_1(round)
+HOST_MATH_1(rint) HOST_MATH_1(nearbyint) HOST_MATH_1(fabs) HOST_MATH_1(erf) HOST_MATH_1(erfc)
+HOST_MATH_1(lgamma) HOST_MATH_1(tgamma) HOST_MATH_1(logb) HOST_MATH_2(pow) HOST_MATH_2(atan2)
+HOST_MATH_2(fmod) HOST_MATH_2(hypot) HOST_MATH_2(copysign) HOST_MATH_2(fmax) HOST_MATH_2(fmin)
+HOST_MATH_2(remainder) HOST_MATH_2(nextafter) HOST_MATH_2(fdim);
+// clang-format on
+extern "C" double fma(double, double, double) noexcept;
 extern "C" float fmaf(float, float, float) noexcept;
 static inline float fma(float a, float b, float c)
 {
@@ -424,10 +424,16 @@ static inline bool signbit(double x)
     {                                      \
         return a > b ? a : b;              \
     }
+/* Not formatted: as above. */
+// clang-format off
 HOST_MIN_MAX(int)
 HOST_MIN_MAX(unsigned)
-HOST_MIN_MAX(long) HOST_MIN_MAX(unsigned long) HOST_MIN_MAX(long long)
-    HOST_MIN_MAX(unsigned long long) static inline float min(float a, float b)
+HOST_MIN_MAX(long)
+HOST_MIN_MAX(unsigned long)
+HOST_MIN_MAX(long long)
+HOST_MIN_MAX(unsigned long long)
+// clang-format on
+static inline float min(float a, float b)
 {
     return fminf(a, b);
 }
