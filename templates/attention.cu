@@ -2,13 +2,14 @@
 // result, 16 a warp, and goes over the keys in tiles of 64: products on tensor cores, the softmax of
 // what was seen so far corrected as it goes on. The order of sums depends on the tiles alone.
 //
-// A tile of which every score is masked is not loaded: SKIPS says that a score is -inf for any product
-// where it is for the product 0.
+// The next tile's keys are on their way while this one's scores become weights, its values while the
+// next products are made. A tile of which every score is masked is not loaded: SKIPS says that a score
+// is -inf for any product where it is for the product 0.
 //
 // Prologue: KERNEL, BLOCK (128), index_t, COUNT (tiles), TILES_M (of a batch), ROWS, KEYS, HEAD and
 //   WIDTH (elements of a key and of a value, multiples of 16), HALF (1: f16, 0: bf16), SAFE (1: a row
 //   that is masked whole gives 0), SKIPS, struct args,
-//   query(a, b, i, d), key(a, b, j, d), value(a, b, j, d)   8 elements from 8 d on
+//   query(a, b, i, d), key(a, b, j, d), value(a, b, j, d)   where 8 elements from 8 d on are
 //   score(a, b, i, j, acc)    what stands between the product of a query and a key and the softmax
 //   store(a, b, i, j, acc)    what follows, and the store of element j of row i
 #ifndef KERNEL
@@ -17,6 +18,30 @@
 
 enum { TILE = 64, PAD = 4, PAIRS = HEAD / 2 + PAD, VALUE_PAIRS = WIDTH / 2 + PAD };
 
+// Rows of a tile, those that there are, and zeros; what is read is there after copies_wait.
+#define LOAD_TILE(to, pairs, from, first, rows, length)                                            \
+    for (u32 e = threadIdx.x; e < TILE * (length) / 8; e += BLOCK) {                               \
+        const u32 r = e / ((length) / 8), d = e % ((length) / 8);                                  \
+        const bool there = (first) + r < (rows);                                                   \
+        copy_async((to) + r * (pairs) + d * 4, from(a, b, there ? (first) + r : 0, d), there);     \
+    }                                                                                              \
+    copies_commit();
+
+// The next tile from first_j on in which a score of this block is not masked; KEYS or more: none.
+DEVICE index_t tile_find(const args &a, index_t b, index_t first_i, u32 row, u32 pair, index_t first_j)
+{
+    for (; SKIPS && first_j < KEYS; first_j += TILE) {
+        bool seen = false;
+        for (u32 e = 0; e < TILE / 8 * 4 && !seen; e++) {
+            const index_t i = first_i + row + e % 4 / 2 * 8, j = first_j + e / 4 * 8 + pair * 2 + e % 2;
+            seen = i < ROWS && j < KEYS && score(a, b, i, j, 0.0f) != -INFINITE;
+        }
+        if (any_of_block(seen))
+            break;
+    }
+    return first_j;
+}
+
 extern "C" __global__ void __launch_bounds__(BLOCK) KERNEL(const __grid_constant__ args a)
 {
     alignas(16) __shared__ u32 keys[TILE * PAIRS];
@@ -24,11 +49,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK) KERNEL(const __grid_constant
     const u32 t = threadIdx.x, lane = t % 32, row = t / 32 * 16 + lane / 4, pair = lane % 4;
     const index_t b = blockIdx.x / TILES_M, first_i = blockIdx.x % TILES_M * TILE;
 
-    for (u32 e = t; e < TILE * HEAD / 8; e += BLOCK) {
-        const u32 i = e / (HEAD / 8), d = e % (HEAD / 8);
-        const vec16 v = first_i + i < ROWS ? query(a, b, first_i + i, d) : vec16{{0, 0, 0, 0}};
-        store16(keys, (i * PAIRS + d * 4) / 4, v);
-    }
+    LOAD_TILE(keys, PAIRS, query, first_i, ROWS, HEAD)
+    copies_wait<0>();
     __syncthreads();
     u32 queries[HEAD / 16][4];
 #pragma unroll
@@ -43,24 +65,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK) KERNEL(const __grid_constant
         sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0.0f;
     float most[2] = {-INFINITE, -INFINITE}, total[2] = {0.0f, 0.0f};
 
-    for (index_t first_j = 0; first_j < KEYS; first_j += TILE) {
-        bool seen = !SKIPS;
-        for (u32 e = 0; SKIPS && e < TILE / 8 * 4 && !seen; e++) {
-            const index_t i = first_i + row + e % 4 / 2 * 8, j = first_j + e / 4 * 8 + pair * 2 + e % 2;
-            seen = i < ROWS && j < KEYS && score(a, b, i, j, 0.0f) != -INFINITE;
-        }
-        if (!any_of_block(seen)) // and the last tile has been read by all
-            continue;
-        for (u32 e = t; e < TILE * HEAD / 8; e += BLOCK) {
-            const u32 j = e / (HEAD / 8), d = e % (HEAD / 8);
-            const vec16 v = first_j + j < KEYS ? key(a, b, first_j + j, d) : vec16{{0, 0, 0, 0}};
-            store16(keys, (j * PAIRS + d * 4) / 4, v);
-        }
-        for (u32 e = t; e < TILE * WIDTH / 8; e += BLOCK) {
-            const u32 j = e / (WIDTH / 8), d = e % (WIDTH / 8);
-            const vec16 v = first_j + j < KEYS ? value(a, b, first_j + j, d) : vec16{{0, 0, 0, 0}};
-            store16(values, (j * VALUE_PAIRS + d * 4) / 4, v);
-        }
+    index_t first_j = tile_find(a, b, first_i, row, pair, 0);
+    __syncthreads(); // the queries are read
+    if (first_j < KEYS) {
+        LOAD_TILE(keys, PAIRS, key, first_j, KEYS, HEAD)
+        LOAD_TILE(values, VALUE_PAIRS, value, first_j, KEYS, WIDTH)
+    }
+    while (first_j < KEYS) {
+        const index_t next_j = tile_find(a, b, first_i, row, pair, first_j + TILE);
+        copies_wait<1>(); // the keys
         __syncthreads();
 
         float scores[TILE / 8][4];
@@ -72,6 +85,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK) KERNEL(const __grid_constant
                 const u32 *at = keys + (n * 8 + lane / 4) * PAIRS + k * 8 + pair;
                 multiply_16x8x16<HALF>(scores[n], queries[k], at[0], at[4]);
             }
+        }
+        __syncthreads();
+        if (next_j < KEYS) {
+            LOAD_TILE(keys, PAIRS, key, next_j, KEYS, HEAD)
+        } else {
+            copies_commit(); // of none
         }
         float best[2] = {-INFINITE, -INFINITE};
 #pragma unroll
@@ -105,6 +124,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK) KERNEL(const __grid_constant
                 scores[n][r] = exponential(scores[n][r] - base[r / 2]);
                 total[r / 2] += scores[n][r];
             }
+        copies_wait<1>(); // the values
+        __syncthreads();
 #pragma unroll
         for (u32 k = 0; k < TILE / 16; k++) {
             const u32 weights[4] = {pack_half<HALF>(scores[2 * k][0], scores[2 * k][1]),
@@ -120,6 +141,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK) KERNEL(const __grid_constant
                 multiply_16x8x16<HALF>(sums[2 * n + 1], weights, tiles[2], tiles[3]);
             }
         }
+        __syncthreads();
+        if (next_j < KEYS) {
+            LOAD_TILE(values, VALUE_PAIRS, value, next_j, KEYS, WIDTH)
+        } else {
+            copies_commit();
+        }
+        first_j = next_j;
     }
 #pragma unroll
     for (u32 h = 0; h < 2; h++) {

@@ -389,6 +389,13 @@ DEVICE void load_transposed(u32 *tiles, const u32 *row)
         tiles[m] = halves[0] | halves[1] << 16;
     }
 }
+DEVICE void copy_async(u32 *to, const void *from, bool there)
+{
+    const vec16 zero = {{0, 0, 0, 0}};
+    *(vec16 *)to = there ? *(const vec16 *)from : zero;
+}
+DEVICE void copies_commit() {}
+template <int LEFT> DEVICE void copies_wait() {}
 DEVICE bool any_of_block(bool x)
 {
     __shared__ u32 any[32];
@@ -424,9 +431,26 @@ DEVICE void load_transposed(u32 *tiles, const u32 *row)
                  : "=r"(tiles[0]), "=r"(tiles[1]), "=r"(tiles[2]), "=r"(tiles[3])
                  : "r"(at));
 }
+// 16 bytes to shared memory, zeros where there are none; in groups, which end in their order.
+DEVICE void copy_async(u32 *to, const void *from, bool there)
+{
+    const u32 at = (u32)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(at), "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+}
+DEVICE void copies_commit() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+template <int LEFT> DEVICE void copies_wait()
+{
+    asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
+}
 DEVICE bool any_of_block(bool x) { return __syncthreads_or(x) != 0; }
 #else // no kernel that needs them is generated for older ones
 template <int HALF> DEVICE void multiply_16x8x16(float *, const u32 *, u32, u32) {}
 DEVICE void load_transposed(u32 *, const u32 *) {}
+DEVICE void copy_async(u32 *, const void *, bool) {}
+DEVICE void copies_commit() {}
+template <int LEFT> DEVICE void copies_wait() {}
 DEVICE bool any_of_block(bool x) { return __syncthreads_or(x) != 0; }
 #endif

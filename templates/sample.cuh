@@ -79,9 +79,9 @@ DEVICE void store(const args &a, index_t b, index_t i, index_t j, acc_t acc)
 #define HALF 0
 #define SAFE 1
 #define SKIPS 1
-DEVICE vec16 query(const args &a, index_t b, index_t i, index_t d)
+DEVICE const void *query(const args &a, index_t b, index_t i, index_t d)
 {
-    return load16(a.p0, (b * a.n + i) * 8 + d);
+    return (const vec16 *)a.p0 + (b * a.n + i) * 8 + d;
 }
 #define key query
 #define value query

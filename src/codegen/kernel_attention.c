@@ -1,6 +1,6 @@
 /* kernel_attention.c - attention in one kernel: see plan/attention.c for what it is made of.
  *
- *     query(a, b, i, d), key(a, b, j, d), value(a, b, j, d)   8 elements where they lie in memory
+ *     query(a, b, i, d), key(a, b, j, d), value(a, b, j, d)   where 8 elements lie in memory
  *     score(a, b, i, j, acc)                                  scale, mask, bias: any expression
  *     store(a, b, i, j, acc)                                  what follows, one element
  */
@@ -74,13 +74,13 @@ static phasor_status emit_operand(struct attending *at, const char *name, value 
     TRY(kernel_pointer(builder, buffer, false));
     TRY(kernel_emitter(builder, &emitter));
     text_format(&builder->functions,
-                "DEVICE vec16 %s(const args &a, index_t b, index_t %c, index_t d)\n{\n", name,
+                "DEVICE const void *%s(const args &a, index_t b, index_t %c, index_t d)\n{\n", name,
                 strcmp(name, "query") == 0 ? 'i' : 'j');
     const form group =
         index_divide(index, trace->expressions.at[e].index, size_literal(index->sizes, GROUP));
     struct text text = {0};
     emit_form(&emitter, group, &text);
-    text_format(&builder->functions, "    return read16(a.p%d, %s);\n}\n",
+    text_format(&builder->functions, "    return (const vec16 *)a.p%d + (%s);\n}\n",
                 builder->pointers[buffer], text_get(&text));
     const phasor_status status = text_status(&text);
     text_free(&text);

@@ -8,6 +8,7 @@
 #include "library/cublaslt_declarations.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ struct description {
 };
 
 struct product {
+    struct product *next;
     struct layout a, b, c;
     struct description how;
     const char *left, *right;
@@ -206,6 +208,9 @@ static void product_make(void *data)
             }
 }
 
+/* A graph may launch a product again at any time: all are kept, where a leak check finds them. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct product *kept;
 static long products;
 
 /* How many products were asked for. */
@@ -226,14 +231,19 @@ EXPORT int cublasLtMatmul(void *handle, const void *description, const void *alp
     if (!algorithm || !workspace || workspace_bytes != 1024)
         return INVALID_VALUE;
     memset(workspace, 0x55, workspace_bytes);
-    struct product *p = malloc(sizeof *p); /* a graph may hold it for ever */
-    *p = (struct product){*(const struct layout *)a_layout,
+    struct product *p = malloc(sizeof *p);
+    *p = (struct product){NULL,
+                          *(const struct layout *)a_layout,
                           *(const struct layout *)b_layout,
                           *(const struct layout *)d_layout,
                           *(const struct description *)description,
                           a,
                           b,
                           d};
-    __atomic_add_fetch(&products, 1, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&lock);
+    p->next = kept;
+    kept = p;
+    products++;
+    pthread_mutex_unlock(&lock);
     return launch_host(stream, product_make, p) == 0 ? 0 : NOT_SUPPORTED;
 }
