@@ -134,7 +134,7 @@ static int store_identify(struct store *store, struct identity *out)
 
 static int store_create(struct store *store)
 {
-    struct identity identity;
+    struct identity identity = {0};
     int rc = store_execute(store, "BEGIN IMMEDIATE");
     if (rc == SQLITE_OK)
         rc = identity_read(store, &identity);
@@ -195,7 +195,7 @@ static int store_fill(struct store *store, bool wal)
 
 static phasor_status store_setup(struct store *store, const char *path, bool wal)
 {
-    struct identity identity;
+    struct identity identity = {0};
     int rc = store_identify(store, &identity);
     if (rc == SQLITE_OK && identity_is_empty(&identity)) {
         rc = store_fill(store, wal);
@@ -274,7 +274,7 @@ static phasor_status uri_write(struct text *uri, const char *path, const char *q
 
 phasor_status store_open_read_only(struct store *store, const char *path, bool frozen, bool newer)
 {
-    struct identity identity;
+    struct identity identity = {0};
     struct text uri = {0};
     *store = (struct store){0};
     phasor_status status = uri_write(&uri, path, frozen ? "?immutable=1" : "?mode=ro");

@@ -2,6 +2,10 @@
 # Those of the sources alone are not repeated under a sanitizer.
 if(NOT PHASOR_SANITIZE)
     add_test(NAME layers COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_layers.sh)
+    foreach(check format analysis)
+        add_test(NAME ${check} COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/check_sources.sh ${check})
+        set_tests_properties(${check} PROPERTIES SKIP_RETURN_CODE 77)
+    endforeach()
 endif()
 
 # Verifiers in a release build: a status where PHASOR_VERIFY=1 asks for it, and nothing otherwise.

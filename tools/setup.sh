@@ -2,12 +2,13 @@
 # setup.sh - makes this machine ready to build Phasor and to run its tests.
 #
 #     tools/setup.sh            says what is missing, and installs it
+#     tools/setup.sh --tests    the tools that check the sources too: tests are skipped without them
 #     tools/setup.sh --check    says what is missing, changes nothing; exit 1 when something is
 #
 # In: the machine. Out: Debian's packages for what is missing, and, where there is no CUDA toolkit,
 # NVIDIA's Python wheels (headers and NVRTC) in build/cuda-wheels, where CMake and libphasor look.
 # Says nothing and calls no package manager when nothing is missing. To need another package, add a
-# row to `needs`.
+# row to `needs`, for a check of the sources to `checks`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -34,13 +35,17 @@ needs=(
     "libdlpack-dev|tensors|have_header dlpack/dlpack.h"
     "libcriterion-dev|the tests|have_module criterion"
 )
+checks=(
+    "clang-format-14|formatting of the sources, as a test|have_command clang-format-14"
+    "cppcheck|static analysis, as a test|have_command cppcheck"
+)
 
 # -- Debian's packages -----------------------------------------------------------------------------
 
-missing_list() {
+missing_list() { # rows
     local row package purpose test
     missing=()
-    for row in "${needs[@]}"; do
+    for row in "$@"; do
         IFS='|' read -r package purpose test <<<"$row"
         if ! eval "$test"; then
             missing+=("$package")
@@ -113,14 +118,14 @@ wheels_install() {
 # -- all of it -------------------------------------------------------------------------------------
 
 case "${1:-}" in
-"" | --check) ;;
+"" | --tests | --check) ;;
 *)
-    echo "usage: tools/setup.sh [--check]" >&2
+    echo "usage: tools/setup.sh [--tests | --check]" >&2
     exit 2
     ;;
 esac
 
-missing_list
+missing_list "${needs[@]}"
 if [ "${1:-}" = --check ]; then
     cuda_found || say "missing: CUDA 12.4 or newer"
     [ ${#missing[@]} -eq 0 ] && cuda_found
@@ -128,7 +133,12 @@ if [ "${1:-}" = --check ]; then
 fi
 if [ ${#missing[@]} -gt 0 ]; then
     packages_install "${missing[@]}"
-    missing_list
+    missing_list "${needs[@]}"
     [ ${#missing[@]} -eq 0 ]
 fi
 cuda_found || wheels_install
+if [ "${1:-}" = --tests ]; then
+    missing_list "${checks[@]}"
+    [ ${#missing[@]} -eq 0 ] || packages_install "${missing[@]}" ||
+        say "going on without them: their tests are skipped"
+fi

@@ -35,7 +35,7 @@ case "${1:-}" in
     ;;
 esac
 
-tools/setup.sh
+tools/setup.sh --tests
 # Generated code as C++ that no test has compiled for a week (tests/support/host_build.c).
 [ ! -d build/host_objects ] || find build/host_objects -type f -mtime +7 -delete
 for preset in "${presets[@]}"; do

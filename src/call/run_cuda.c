@@ -218,9 +218,10 @@ static phasor_status output_prepare(const struct cuda_call *c, int i)
         return output_handle(c, slot, output, &c->outputs[i]);
     if (slot->kind == PHASOR_TENSOR)
         c->outputs[i] = c->call->outputs[i];
+    else if (slot->constant && slot->kind == PHASOR_NONE)
+        c->outputs[i] = (phasor_value){.kind = PHASOR_NONE};
     else if (slot->constant)
-        c->outputs[i] =
-            slot->kind == PHASOR_NONE ? (phasor_value){.kind = PHASOR_NONE} : slot->expected;
+        c->outputs[i] = slot->expected;
     else
         c->outputs[i] = (phasor_value){.kind = slot->kind, .integer = output->integer};
     return PHASOR_OK;

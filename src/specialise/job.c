@@ -389,7 +389,7 @@ static phasor_status job_find_less(struct job *job, const struct aligned_tensors
     const int count = tensors->count, subsets = count <= SUBSETS_OF ? (1 << count) - 1 : 0;
     const bool has_outputs = count > 0 && tensors->at[count - 1].is_output;
     *found = false;
-    for (int outputs = 0; outputs <= has_outputs; outputs++)
+    for (int outputs = 0; outputs < (has_outputs ? 2 : 1); outputs++)
         for (int level = ALIGNMENT_MOST; level > 0 && !*found; level /= 2) {
             bool is_new = level == ALIGNMENT_MOST && !outputs;
             for (int i = 0; i < count; i++) {
