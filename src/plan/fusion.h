@@ -61,6 +61,8 @@ bool fusion_is_leaf(const struct fusion *f, value v);
 bool fusion_has_memory(const struct fusion *f, value v); /* input, state, data */
 /* The kind of kernel of its own that a node needs; KERNEL_MAP: none. */
 enum kernel_kind fusion_kind(const struct node *n);
+/* Through views that neither compute nor move: what is worth keeping is what they show. */
+value fusion_shown_by(const struct fusion *f, value v);
 value fusion_only_user(const struct fusion *f, value v); /* 0: none, or several */
 
 /* place.c: leaves get buffers; targets and copies collect what kernels must store. */

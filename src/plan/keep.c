@@ -118,8 +118,7 @@ static void count_users(struct fusion *f)
             f->users[fusion_node(f, v)->arguments[i]]++;
 }
 
-/* Through views that neither compute nor move: what is worth keeping is what they show. */
-static value shown_by(const struct fusion *f, value v)
+value fusion_shown_by(const struct fusion *f, value v)
 {
     while (op_info[fusion_node(f, v)->op].kind == KIND_VIEW &&
            op_info[fusion_node(f, v)->op].memory != MEMORY_COPY)
@@ -141,7 +140,7 @@ static bool grows(const struct fusion *f, value from, value to)
 /* Whether reading `operand` in `reader` is a reason to keep it. */
 static bool worth_keeping(const struct fusion *f, value operand, value reader)
 {
-    const value shown = shown_by(f, operand);
+    const value shown = fusion_shown_by(f, operand);
     const struct op_info *info = &op_info[fusion_node(f, reader)->op]; /* a pair reads each once */
     const bool once = info->kind == KIND_VIEW && info->memory == MEMORY_COPY;
     const bool broadcast = !once && grows(f, operand, reader);
@@ -152,7 +151,7 @@ static bool worth_keeping(const struct fusion *f, value operand, value reader)
 
 static void keep(struct fusion *f, value v)
 {
-    v = shown_by(f, v);
+    v = fusion_shown_by(f, v);
     if (!fusion_is_leaf(f, v))
         f->kept[v] = true;
 }
@@ -189,7 +188,7 @@ static void shorten(struct fusion *f, value v)
         n->op == OP_concat && n->argument_count > 2; /* two have their costs' limit */
     int64_t nbytes = 0;
     for (int i = 0; is_list && i < n->argument_count; i++) {
-        const value shown = shown_by(f, n->arguments[i]);
+        const value shown = fusion_shown_by(f, n->arguments[i]);
         nbytes += fusion_source_bytes(f, n->arguments[i]);
         if (nbytes > SOURCE_MAX / 4 && !fusion_is_leaf(f, shown))
             f->kept[shown] = true;
@@ -202,7 +201,7 @@ static void measure(struct fusion *f, value v)
     const struct node *n = fusion_node(f, v);
     int64_t length = n->op == OP_concat ? n->argument_count : op_info[n->op].kind == KIND_MAP;
     for (int i = 0; i < n->argument_count; i++) {
-        const value shown = shown_by(f, n->arguments[i]);
+        const value shown = fusion_shown_by(f, n->arguments[i]);
         length += f->kept[shown] || fusion_is_leaf(f, shown) ? 0 : f->length[shown];
     }
     f->length[v] = length > LENGTH_MOST ? LENGTH_MOST : (int)length;
@@ -221,7 +220,7 @@ static void weigh(struct fusion *f, value v)
     for (int i = 0; i < n->argument_count; i++) {
         if (worth_keeping(f, n->arguments[i], v))
             keep(f, n->arguments[i]);
-        const value shown = shown_by(f, n->arguments[i]);
+        const value shown = fusion_shown_by(f, n->arguments[i]);
         cost += f->kept[shown] || fusion_is_leaf(f, shown) ? 0 : f->cost[shown];
     }
     if (fusion_kind(n) != KERNEL_MAP || cost > COST_MAX || is_joined_dearly(f, v, cost))

@@ -32,15 +32,6 @@ static bool fits(int64_t size)
     return size > 0 && size <= INT32_MAX;
 }
 
-/* Through views that move nothing. */
-static value shown_by(const struct fusion *f, value v)
-{
-    while (op_info[fusion_node(f, v)->op].kind == KIND_VIEW &&
-           op_info[fusion_node(f, v)->op].memory != MEMORY_COPY)
-        v = fusion_node(f, v)->arguments[0];
-    return v;
-}
-
 static bool is_wanted(const struct fusion *f, value v)
 {
     const struct node *n = fusion_node(f, v);
@@ -53,7 +44,7 @@ static bool is_wanted(const struct fusion *f, value v)
                                                              graph_dim(f->graph, v, n->rank - 1)
                                                        : 1);
     for (int i = 0; i < 2; i++) {
-        const value shown = shown_by(f, n->arguments[i]);
+        const value shown = fusion_shown_by(f, n->arguments[i]);
         if (fusion_is_leaf(f, shown) && !fusion_has_memory(f, shown))
             return false;
     }
@@ -135,7 +126,7 @@ void library_keep_operands(struct fusion *f, value v)
 {
     const struct node *n = fusion_node(f, v);
     for (int i = 0; i < 2; i++) {
-        const value a = n->arguments[i], shown = shown_by(f, a);
+        const value a = n->arguments[i], shown = fusion_shown_by(f, a);
         struct operand operand;
         struct matrix matrix;
         if (!fusion_is_leaf(f, shown))
@@ -145,13 +136,19 @@ void library_keep_operands(struct fusion *f, value v)
     }
 }
 
-bool library_can_store(const struct fusion *f, value v, int buffer)
+/* The result as matrices in a buffer; false where it cannot be put there. */
+static bool result_describe(const struct fusion *f, value v, int buffer, struct matrix *out)
 {
     int64_t strides[RANK_MAX];
-    struct matrix matrix;
     for (int d = 0; d < fusion_node(f, v)->rank; d++)
         strides[d] = size_value(f->graph->sizes, plan_buffer(f->plan, buffer)->strides[d]);
-    return matrices_describe(f, v, strides, &matrix) && !matrix.transposed;
+    return matrices_describe(f, v, strides, out) && !out->transposed;
+}
+
+bool library_can_store(const struct fusion *f, value v, int buffer)
+{
+    struct matrix matrix;
+    return result_describe(f, v, buffer, &matrix);
 }
 
 /* -- the step ---------------------------------------------------------------------------------- */
@@ -215,11 +212,7 @@ phasor_status library_step(struct fusion *f, const struct kernel *kernel, struct
         m->alignment =
             smaller(m->alignment, smaller(b->alignment, offset_alignment(call->offsets[i])));
     }
-    int64_t strides[RANK_MAX];
-    for (int d = 0; d < n->rank; d++)
-        strides[d] =
-            size_value(f->graph->sizes, plan_buffer(f->plan, call->operands[2])->strides[d]);
-    matrices_describe(f, v, strides, &m->c);
+    result_describe(f, v, call->operands[2], &m->c);
     step->kind = STEP_LIBRARY;
     TRY(scratch_add(f, &call->scratch));
     step->writes[step->write_count++] = call->scratch;

@@ -88,8 +88,9 @@ static phasor_status class_key(const struct phasor_program *program, const struc
                                struct text *out)
 {
     plan_key_begin(program->runtime, "class 1", "", out);
-    if (program_libraries(program))
-        text_format(out, " libraries=%d", program_libraries(program));
+    const int libraries = program_libraries(program);
+    if (libraries)
+        text_format(out, " libraries=%d", libraries);
     text_add(out, "\n");
     text_add_bytes(out, program->canonical, program->canonical_size);
     text_add_bytes(out, signature->at, signature->length);

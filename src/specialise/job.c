@@ -36,8 +36,9 @@ static phasor_status job_key(struct job *job)
             words[call->out[i].number + 1] = job->shape.outputs[i].alignment;
     text_free(&job->key);
     plan_key_begin(job->runtime, "plan 1", "exact ", &job->key);
-    if (program_libraries(job->program))
-        text_format(&job->key, " libraries=%d", program_libraries(job->program));
+    const int libraries = program_libraries(job->program);
+    if (libraries)
+        text_format(&job->key, " libraries=%d", libraries);
     text_format(&job->key, " %zu\n", call->word_count);
     text_add_bytes(&job->key, words, call->word_count * sizeof *words);
     text_add_bytes(&job->key, job->program->canonical, job->program->canonical_size);
